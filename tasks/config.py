@@ -1,8 +1,8 @@
 """Files that people write: YAML in, a checked model out; errors name the line.
 
-A name given twice is an error: YAML would let the later one win. A file is bounded before it is
-built: a few lines of anchors can stand for a thousand million values, and deep nesting ends
-Python's stack.
+A duplicate name is an error, because in YAML the later one would win. The size of a file's content
+is limited before it is built: a few lines of anchors can represent a thousand million values, and
+deep nesting overflows Python's stack.
 """
 
 import re
@@ -30,7 +30,7 @@ Checked = TypeVar("Checked", bound=BaseModel)
 
 
 class Strict(BaseModel):
-    """Base of settings: unknown fields are refused, and values do not change."""
+    """Base class of settings: unknown fields are refused, and values are frozen."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -45,7 +45,7 @@ class Document:
     refusal: type[Exception]  # the error that names file, line, field and value
 
     def check(self, model: type[Checked], context: Any = None) -> Checked:
-        """The content as a `model`. Raises `refusal`."""
+        """Return the content as a `model`. Raises `refusal`."""
         content = {} if self.content is None else self.content
         try:
             return model.model_validate(content, context=context)
@@ -54,7 +54,7 @@ class Document:
 
 
 def read_document(path: Path, refusal: type[Exception]) -> Document:
-    """The file's content. Raises `refusal` where it is no YAML, and FileNotFoundError."""
+    """Read the file's content. Raises `refusal` if it is not YAML, and FileNotFoundError."""
     try:
         with path.open("rb") as file:
             data = file.read(MAX_BYTES + 1)  # no more, for it may be a device that has no end
@@ -82,7 +82,7 @@ def explain(
     lines: Mapping[Place, int] | None = None,
     model: type[BaseModel] | None = None,
 ) -> str:
-    """A validation error in one line: of each field where it is, the fault, and its value."""
+    """Return a validation error in one line: for each field its place, the fault, and its value."""
     return "; ".join(_fault(each, lines or {}, model) for each in error.errors())
 
 
@@ -103,7 +103,7 @@ def _fault(
 
 
 def _near_field(model: type[BaseModel], name: str) -> str | None:
-    """The known field nearest to an unknown one, with its group."""
+    """Return the known field nearest to an unknown one, with its group."""
     known = {field: field for field in model.model_fields}
     for field, info in model.model_fields.items():
         for inner in _models_in(info.annotation):
@@ -126,7 +126,7 @@ def _line(place: Place, lines: Mapping[Place, int]) -> int | None:
 
 
 def _shown(error: Mapping[str, Any]) -> str:
-    """The value of a wrong field, except one that may be a key, or hold one."""
+    """Return the value of a wrong field, except one that may be or contain a key."""
     place, value = error["loc"], error["input"]
     if error["type"] == "missing":
         return "nothing"
@@ -138,11 +138,11 @@ def _shown(error: Mapping[str, Any]) -> str:
 
 
 class _OutOfBounds(yaml.MarkedYAMLError):
-    """A file that is sound YAML and too much of it."""
+    """A valid YAML file with too much content."""
 
 
 class _Loader(yaml.SafeLoader):
-    """Bounds what is built while it is parsed; refuses names given twice."""
+    """YAML loader with limits during parsing; it refuses duplicate names."""
 
     def __init__(self, text: str) -> None:
         super().__init__(text)
@@ -157,7 +157,7 @@ class _Loader(yaml.SafeLoader):
         super().fetch_flow_collection_start(token)
 
     def compose_node(self, parent: yaml.Node | None, index: Any) -> yaml.Node | None:
-        """The next node, if the file stays within its bounds with it."""
+        """Return the next node, if the file stays within its limits with it."""
         event: yaml.Event = self.peek_event()  # type: ignore[no-untyped-call]
         if self._depth > MAX_DEPTH:
             self._refuse(f"nested more than {MAX_DEPTH} levels deep", event.start_mark)
@@ -179,7 +179,7 @@ class _Loader(yaml.SafeLoader):
         return node
 
     def construct_object(self, node: yaml.Node, deep: bool = False) -> Any:
-        """The node's value. PyYAML raises what its parts raise for dates and tags that are none."""
+        """Return the node's value. PyYAML raises various errors for invalid dates and tags."""
         try:
             return super().construct_object(node, deep)
         except (ValueError, KeyError, AttributeError, OverflowError) as error:
@@ -228,7 +228,7 @@ def _lines(loader: _Loader, node: yaml.Node, place: Place) -> Iterator[tuple[Pla
 
 
 def _flaw(error: yaml.YAMLError) -> str:
-    """Where it is and what; not the text around it, which may hold a key."""
+    """Return the place and the fault, without the text around it, which may contain a key."""
     mark = getattr(error, "problem_mark", None)
     where = f"line {mark.line + 1}: " if mark else ""
     problem = getattr(error, "problem", None) or " ".join(str(error).split())

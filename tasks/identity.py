@@ -1,7 +1,7 @@
-"""The content of a settings model that determines a result: what ids are made of.
+"""The content of a settings model that determines a result, for ids.
 
-In: a validated model. Out: its fields as JSON. A field is in it unless its declaration says
-otherwise: ``prices: Annotated[Prices | None, NOT_IN_ID]``. Fields of suites have marks instead
+In: a validated model. Out: its fields as JSON. A field is in it unless its declaration excludes it:
+``prices: Annotated[Prices | None, NOT_IN_ID]``. Fields of suites have marks instead
 (`tasks.sweeps.spec.marks`).
 """
 
@@ -18,7 +18,7 @@ EXACT = 2**53  # a float's whole numbers below this have one neighbour each
 
 @dataclass(frozen=True)
 class NotInId:
-    """Mark of a field that is no part of its model's content."""
+    """Mark of a field that is not part of its model's content."""
 
     through: str | None = None  # the way it reaches ids; None: it changes no result
 
@@ -27,7 +27,7 @@ NOT_IN_ID = NotInId()
 
 
 def identity_of(settings: BaseModel, defaults: bool = True) -> dict[str, Any]:
-    """The content of `settings`; without `defaults`, of the fields that are set otherwise."""
+    """Return the content of `settings`; without `defaults`, only fields that differ from them."""
     apart = {
         name
         for name, field in type(settings).model_fields.items()
@@ -37,7 +37,7 @@ def identity_of(settings: BaseModel, defaults: bool = True) -> dict[str, Any]:
 
 
 def plain_numbers(value: Any) -> Any:
-    """JSON without a type of its own, in which 5 and 5.0 are one number: 5."""
+    """Return plain JSON, in which 5 and 5.0 are one number: 5."""
     if isinstance(value, dict):
         return {name: plain_numbers(each) for name, each in value.items()}
     if isinstance(value, list | tuple):
@@ -47,8 +47,8 @@ def plain_numbers(value: Any) -> Any:
 
 
 def files_named(line: str) -> dict[str, str]:
-    """Hashes of the files that a shell line names, by their words: of relative paths, and of paths
-    below the current folder, but not of links that lead out of it."""
+    """Return hashes of the files that a shell line names, by word: relative paths, and paths below
+    the current folder, but not links that lead out of it."""
     here, found = Path.cwd(), {}
     for word in shlex.split(line):
         path = Path(word)

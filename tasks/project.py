@@ -36,14 +36,14 @@ def package_version() -> str:
 
 
 def default_registry() -> Path:
-    """The model registry to use if none is named: `models.yaml` here, or else tutti's own."""
+    """Return the default model registry: `models.yaml` here, or else tutti's own."""
     here = Path("models.yaml")
     return here if here.is_file() else MODELS
 
 
 def models_python_path() -> Path:
-    """The Python of the models environment, which need not exist: TUTTI_MODELS_PYTHON, or else in
-    `.venv-models` of the sources, or of the current folder where tutti is installed."""
+    """Return the Python of the models environment, which need not exist: TUTTI_MODELS_PYTHON, or
+    else in `.venv-models` of the sources, or of the current folder if tutti is installed."""
     folder = PROJECT if IS_SOURCE else Path.cwd()
     default = folder / MODELS_ENVIRONMENT / "bin" / "python"
     return Path(os.environ.get("TUTTI_MODELS_PYTHON") or default)

@@ -1,4 +1,4 @@
-"""A run of a flow in the catalog: when, with what, on which machine, how it ended."""
+"""A run of a flow in the catalog: time, parameters, machine and outcome."""
 
 import json
 import os
@@ -31,8 +31,8 @@ def describe_machine() -> dict[str, Any]:
 
 
 def code_version() -> str:
-    """The commit of the running code, "+changes" where files differ, "unknown" without git; of an
-    installed wheel the package's version."""
+    """Return the commit of the running code, with "+changes" if files differ, "unknown" without
+    git; for an installed wheel the package's version."""
     if not IS_CHECKOUT:
         return f"v{package_version()}"
     command = ["git", "-C", str(PROJECT), "describe", "--always", "--dirty=+changes"]
@@ -42,7 +42,7 @@ def code_version() -> str:
 
 @dataclass(frozen=True)
 class Run:
-    """A run of a flow: where it records, under which id, and who shows how far it is."""
+    """A run of a flow: its store, its id, and its progress display."""
 
     catalog: Catalog
     run_id: str
@@ -51,8 +51,8 @@ class Run:
 
 @contextmanager
 def open_run(flow: str, parameters: dict[str, Any]) -> Iterator[Run]:
-    """A recorded run on this user's store, with its progress shown. Raises StoreError, and
-    NoSuchGpu for a job whose GPUs this machine does not have."""
+    """Record a run on this user's store and show its progress. Raises StoreError, and NoSuchGpu for
+    a job with GPUs that this machine lacks."""
     run_id = f"run:{uuid.uuid4().hex[:16]}"
     with open_catalog() as catalog:
         row = {

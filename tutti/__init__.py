@@ -1,7 +1,7 @@
-"""tutti: Prefect flows that measure tool-using agents and train on what they did.
+"""tutti: Prefect flows that measure tool-using agents and train on their attempts.
 
-Every module is below this package; in a checkout its folders are links to those beside it. The
-names below are the API for Python programs; each is loaded when it is first used.
+Every module is below this package; in a checkout its folders are links to the folders beside it.
+The names below are the API for Python programs; each is loaded on first use.
 """
 
 from typing import TYPE_CHECKING

@@ -1,4 +1,4 @@
-"""What Python programs use: `tutti.run` measures, `tutti.query` and `tutti.connect` read.
+"""The API for Python programs: `tutti.run` measures, `tutti.query` and `tutti.connect` read.
 
 The names are in `tutti/__init__.py`, which loads this module when `run` is first used.
 """
@@ -22,7 +22,7 @@ Result = TypeVar("Result")
 
 @dataclass(frozen=True)
 class SweepResult:
-    """A sweep that was measured."""
+    """The result of a sweep."""
 
     sweep_id: str
     name: str
@@ -34,7 +34,7 @@ class SweepResult:
     """Cells that are incomplete; the same call resumes them."""
 
     def results(self) -> list[dict[str, Any]]:
-        """The sweep's rows of the view `results`, one for each cell, as they are now."""
+        """Return the sweep's current rows of the view `results`, one for each cell."""
         statement = "select * from results where sweep_id = $sweep order by concurrency, policy"
         return query(statement, parameters={"sweep": self.sweep_id})
 
@@ -72,7 +72,7 @@ async def _measure(benchmark: str, model: str, settings: RunSettings) -> SweepRe
 
 
 def _run_in_loop(work: Callable[[], Coroutine[Any, Any, Result]]) -> Result:
-    """Run a coroutine to its end; in a thread if this one has a running loop, as notebooks do."""
+    """Run a coroutine to its end; use a thread if this one has a running loop, as in notebooks."""
     try:
         asyncio.get_running_loop()
     except RuntimeError:

@@ -50,7 +50,7 @@ from typing import ClassVar
 
 
 class ExitCode(IntEnum):
-    """How a command of `tutti` ended; the same for all commands."""
+    """Exit codes of `tutti`; the same for all commands."""
 
     DONE = 0
     """It is done, and nothing is worse."""
@@ -73,6 +73,6 @@ class TuttiError(Exception):
 
 
 class UsageError(TuttiError, ValueError):
-    """What the user asked for does not exist or is not possible."""
+    """The user requested something that does not exist or is not possible."""
 
     exit_code = ExitCode.BAD_USAGE

@@ -1,4 +1,4 @@
-"""A package's face: the names that others may use, each loaded when it is first used.
+"""Lazy loading of a package's public names.
 
 In: a package whose ``__init__`` imports its public names under ``if TYPE_CHECKING``. Out: its
 ``__getattr__``. Type checkers and people read the list there; importing the package loads nothing,
@@ -13,7 +13,7 @@ from typing import Any
 
 
 def lazy(package: str, file: str) -> Callable[[str], Any]:
-    """The ``__getattr__`` of `package`, whose ``__init__`` is `file`."""
+    """Return the ``__getattr__`` of `package`, whose ``__init__`` is `file`."""
     homes: dict[str, str] = {}
 
     def find(name: str) -> Any:
@@ -27,7 +27,7 @@ def lazy(package: str, file: str) -> Callable[[str], Any]:
 
 
 def _listed(file: str) -> dict[str, str]:
-    """Each name that ``if TYPE_CHECKING`` imports, and its module."""
+    """Return each name that ``if TYPE_CHECKING`` imports, and its module."""
     return {
         alias.name: node.module
         for block in ast.parse(Path(file).read_text("utf-8")).body

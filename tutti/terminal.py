@@ -1,7 +1,7 @@
-"""Text on a terminal: what it would obey, or what reorders a line, is shown and not obeyed.
+"""Text on a terminal: control and bidirectional characters are shown as escapes and have no effect.
 
 Models, tools and endpoints write such characters too. `shown` is for their texts. `guard_terminal`
-covers everything printed, where escape sequences of our own must pass.
+covers everything printed, where our own escape sequences must pass.
 """
 
 import io
@@ -21,16 +21,15 @@ _NEVER_OURS = re.compile(f"[{ORDER}]")
 
 
 def shown(text: str) -> str:
-    """The text with such characters as escapes, ``\\x1b`` and ``\\u202e``; line ends stay."""
+    r"""Return the text with such characters as escapes, ``\x1b`` and ``\u202e``; line ends stay."""
     return CONTROL.sub(_escape, text)
 
 
 def table(columns: Mapping[str, str], rows: Iterable[Sequence[object]], title: str = "") -> "Table":
-    """Rows below the names of their columns; without a line of names where all are blank.
+    """Return a table of rows below the column names; without a header if all names are blank.
 
-    `columns`: of each name whether it has words on one line (left), numbers (right), or text that
-    is broken to fit (fold). Brackets are no markup; a `rich.text.Text` keeps its style; None is an
-    empty cell.
+    `columns` gives the kind of each column: words on one line (left), numbers (right), or wrapped
+    text (fold). Brackets are not markup; a `rich.text.Text` keeps its style; None is an empty cell.
     """
     from rich.box import SIMPLE_HEAD
     from rich.table import Table
@@ -51,7 +50,7 @@ def table(columns: Mapping[str, str], rows: Iterable[Sequence[object]], title: s
 
 
 def guard_terminal() -> None:
-    """From now on print escapes for what only others' texts have."""
+    """Make print escape the characters that only texts of others contain."""
     for name in ("stdout", "stderr"):
         stream = getattr(sys, name)
         if stream.isatty():

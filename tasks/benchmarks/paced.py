@@ -1,7 +1,7 @@
 """Paced programs: agents that only generate load, for the comparison of schedulers.
 
 After each answer a tool runs for the row's seconds, and its result is appended to the prompt. An
-attempt is correct when it made all its calls. Texts are random words, seeded by row and call: equal
+attempt is correct if it made all its calls. Texts are random words, seeded by row and call: equal
 for attempts at one row, and without a shared prefix between rows.
 """
 
@@ -32,7 +32,7 @@ class PacedWorld(PlainWorld):
         self._calls = 0
 
     async def reply(self, said: str) -> ToolResult | None:
-        """The tool's result, after its duration; None after the last call."""
+        """Return the tool's result, after its duration; None after the last call."""
         self._calls += 1
         if self.over():
             return None
@@ -49,7 +49,7 @@ class PacedWorld(PlainWorld):
 
 
 def text(seed: str, words: int) -> str:
-    """That many random words."""
+    """Return `words` random words."""
     return " ".join(Random(seed).choices(WORDS, k=words))
 
 

@@ -1,7 +1,7 @@
-"""Rows as NeMo-Skills' `prepare_data` (8b18f39) writes them, under their publishers' names.
+"""Conversion of rows of NeMo-Skills' `prepare_data` (8b18f39) to their publishers' names.
 
-Options of a question, which stand in its text and as ``A``, ``B``, …, become a list and leave the
-text. Other rows stay as they are.
+Options of a question, which are in its text and as ``A``, ``B``, …, become a list and leave the
+text. Other rows are unchanged.
 """
 
 from dataclasses import replace
@@ -22,7 +22,7 @@ PUBLISHED = {
 
 
 def as_published(row: Row) -> Row:
-    """The row under its publisher's names. Raises BadRow where a text lacks its own options."""
+    """Return the row under its publisher's names. Raises BadRow if a text lacks its own options."""
     if row.name_of(ANSWER) is None:
         return row
     named = {name: row.name_of(*theirs) for name, theirs in PUBLISHED.items()}

@@ -59,7 +59,7 @@ class _Strict(BaseModel):
 
 
 class Examples(_Strict):
-    """Worked examples, each the task's fields; the task itself is never one."""
+    """Worked examples, each with the task's fields; the task itself is never one."""
 
     assistant: str
     given: list[dict[str, str]] = Field(min_length=1)
@@ -110,8 +110,8 @@ class Prompt:
             raise BadPrompt(f"prompt {self.name}: {part}: {error}") from error
 
     def render(self, task: Task) -> list[Message]:
-        """The first messages of an attempt at `task`. A task's own conversation is kept, with the
-        system text before it. Raises BadPrompt for a field that the task does not have."""
+        """Return the first messages of an attempt at `task`. A task's own conversation is used,
+        with the system text before it. Raises BadPrompt for a field that the task lacks."""
         try:
             return self._render(task)
         except BadPrompt as error:

@@ -1,4 +1,4 @@
-"""Reads rows of a benchmark's files, each with its place in the file.
+"""Reading rows of a benchmark's files, each with its place in the file.
 
 Accessors of a `Row` return a value of the wanted type or raise `BadRow` with file, line and field.
 No row is skipped: a blank line is an error too.

@@ -1,4 +1,4 @@
-"""Selects a benchmark (``gsm8k@revision:4``, ``my.jsonl:4``) and its tasks (``--limit``,
+"""Selection of a benchmark (``gsm8k@revision:4``, ``my.jsonl:4``) and its tasks (``--limit``,
 ``--ids``, ``--where``).
 
 In: the user's text, and tasks. Out: a `BenchmarkChoice`, and the chosen tasks in the order of the
@@ -72,7 +72,7 @@ def parse_benchmark(text: str) -> BenchmarkChoice:
 
 
 def open_benchmark(choice: BenchmarkChoice, reading: OwnReading | None = None) -> Benchmark:
-    """The benchmark that was chosen; `reading` is for one of the user's own files.
+    """Open the chosen benchmark; `reading` is for one of the user's own files.
 
     Raises UnknownBenchmark, SourceMissing, BadBenchmarkFile, BenchmarkError.
     """

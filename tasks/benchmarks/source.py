@@ -40,8 +40,8 @@ class Files:
             yield from read_rows(path)
 
     def published(self) -> Iterator[Row]:
-        """Every row under its publisher's names, also of a file that NeMo-Skills prepared. Raises
-        BadRow."""
+        """Yield every row under its publisher's names, also of a file that NeMo-Skills prepared.
+        Raises BadRow."""
         return map(as_published, self.rows())
 
 
@@ -77,7 +77,7 @@ def from_hub(hub: Hub, patterns: Sequence[str], cache: Path) -> Path:
 
 @dataclass(frozen=True)
 class Source:
-    """Where to read a benchmark from: a path, or (without one) the hub."""
+    """The source of a benchmark: a path, or (without one) the hub."""
 
     path: Path | None = None
     """A file, or a folder with the benchmark's files as their publisher names them."""

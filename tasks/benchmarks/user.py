@@ -1,7 +1,7 @@
 """A simulated user, played by a model: the agent's message in, the user's reply out.
 
-The model sees the conversation from the other side, and may have tools (a device of its own) whose
-calls the agent never sees. It ends the conversation by saying `DONE`.
+The model gets the conversation with swapped roles, and may have tools (a device of its own) whose
+calls the agent never sees. It ends the conversation with `DONE`.
 """
 
 from collections.abc import Mapping, Sequence
@@ -52,9 +52,9 @@ class SimulatedUser:
         self.done = False
 
     async def say(self, heard: str | None) -> str | None:
-        """Its next message after the agent's `heard` (None at the start); None when it is done.
-        Raises the model's errors, and ToolUnavailable if it does not even begin: an attempt without
-        a conversation is void and not wrong."""
+        """Return its next message after the agent's `heard` (None at the start); None when it is
+        done. Raises the model's errors, and ToolUnavailable if it does not even begin, because an
+        attempt without a conversation is void and not wrong."""
         if heard is not None:
             self._messages.append({"role": "user", "content": heard})
         elif self._messages[-1]["role"] != "user":
@@ -81,7 +81,7 @@ class SimulatedUser:
 
 
 def _turned(messages: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """The conversation from the other side; calls and their results are left out."""
+    """Return the conversation with swapped roles, without calls and their results."""
     other = {"assistant": "user", "user": "assistant"}
     return [
         {"role": other[message["role"]], "content": message["content"]}

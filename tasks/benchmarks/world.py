@@ -19,8 +19,8 @@ class World(Tools, Protocol):
         ...
 
     async def reply(self, said: str) -> str | ToolResult | None:
-        """The reply to a message without calls; None ends the dialogue. If the reply is the result
-        of a tool of the world, also that tool run."""
+        """Return the reply to a message without calls; None ends the dialogue. If the reply is the
+        result of a tool of the world, return that tool run."""
         ...
 
     def over(self) -> bool:
@@ -38,7 +38,7 @@ class World(Tools, Protocol):
 
 class PlainWorld:
     """The defaults of a world: it begins with the prompt, has no tools, does not end by itself, is
-    scored by the conversation alone, and holds no resources."""
+    scored by the conversation only, and holds no resources."""
 
     schemas: Sequence[Mapping[str, Any]] = ()
 
@@ -76,7 +76,7 @@ class CallRefused(Exception):
 async def carry_out(
     act: Act, schemas: Sequence[Mapping[str, Any]], name: str, arguments: str
 ) -> ToolResult:
-    """Carry out one call of a world's tool: returns `act`'s answer, or the error in the call."""
+    """Run one call of a world's tool; return `act`'s answer, or the error in the call."""
     names = [each["function"]["name"] for each in schemas]
     if name not in names:
         return refused(f"there is no tool {name!r}; there are: {', '.join(names) or 'none'}")

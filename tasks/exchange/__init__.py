@@ -1,8 +1,8 @@
 """Import and export of other programs' logs: a format is one file and one line in a dict.
 
-An importer is ``read(path, run) -> Iterator[ImportedItem]``, where `run` names runs whose files do
-not carry a name. An exporter is ``write(trials, folder) -> list[Path]``. Their modules are loaded
-when first used.
+An importer is ``read(path, run) -> Iterator[ImportedItem]``, where `run` names runs whose files
+have no name. An exporter is ``write(trials, folder) -> list[Path]``. Their modules are loaded on
+first use.
 """
 
 import os
@@ -29,7 +29,7 @@ Exporter = Callable[[Iterator[ImportedAttempt], Path], list[Path]]
 
 
 def _loaded(module: str, work: str = "read") -> Callable[..., Any]:
-    """A function of a format's module, which is loaded when it is first called."""
+    """Return a function of a format's module, which is loaded at the first call."""
 
     def run(*given: Any) -> Any:
         if module.startswith("inspect"):
@@ -86,7 +86,7 @@ FILES_LOOKED_AT = 2000  # of a folder
 
 
 def detect(path: Path) -> str:
-    """The format of a file or folder. Raises StoreError with the known ones."""
+    """Detect the format of a file or folder. Raises StoreError with the known ones."""
     if not path.exists():
         raise StoreError(f"{path}: there is no such file or folder")
     files = [path] if path.is_file() else _some_files(path)
@@ -114,8 +114,8 @@ def _beginning(file: Path) -> str:
 def export(
     format: str, trials: Iterator[ImportedAttempt], folder: Path, force: bool = False
 ) -> list[Path]:
-    """Write `trials` into `folder`, whole or not at all. Raises StoreError. If files of the same
-    names exist, nothing is written, unless `force` is set."""
+    """Write `trials` into `folder`, completely or not at all. Raises StoreError. If files of the
+    same names exist, nothing is written, unless `force` is set."""
     try:
         folder.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(prefix=f".{folder.name}-", dir=folder.parent) as work:

@@ -198,7 +198,7 @@ def _add_rewards(result: Fields, trial: ImportedAttempt) -> None:
 
 
 def _add_steps(fields: Fields, trial: ImportedAttempt) -> Row:
-    """Add messages, calls and tool runs of a trajectory; returns its start and end."""
+    """Add messages, calls and tool runs of a trajectory; return its start and end."""
     release = fields.needed("schema_version", fields.identity("schema_version"))
     if not release.startswith("ATIF-v1."):
         fields.refuse("schema_version", f"{release!r} is not ATIF-v1.x")
@@ -243,7 +243,7 @@ def _add_step(step: Fields, trial: ImportedAttempt, model: str | None) -> dateti
 def _add_call(
     step: Fields, trial: ImportedAttempt, at: datetime | None, model: str | None
 ) -> str | None:
-    """Add the model's call of an agent's step; returns its id, None for a step without a model."""
+    """Add the model's call of an agent's step; return its id, None for a step without a model."""
     ours = step.inner("extra.tutti").data
     inferences = step.count("llm_call_count")
     if inferences == 0 or ours.get("no_call"):

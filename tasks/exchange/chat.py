@@ -1,8 +1,8 @@
 """Converts other programs' chat messages to rows of `messages` and `tool_runs`.
 
 In: messages of OpenAI's chat and responses APIs and similar ones. Out: rows. A message whose role
-or content cannot be read refuses the record; a tool call is only left out. Parts of content become
-their text, with an image or sound among them JSON text.
+or content cannot be read makes the record invalid; an invalid tool call is only left out. Parts of
+content become their text, or JSON text if they include an image or sound.
 """
 
 from collections.abc import Iterable
@@ -116,7 +116,7 @@ def tool_runs(messages: Iterable[Row], calls: Iterable[Row]) -> list[Row]:
 
 
 def link_calls(messages: list[Row], calls: list[Row]) -> None:
-    """Set in each assistant message the call that made it, if there is one for each."""
+    """Set in each assistant message the call that produced it, if there is one for each."""
     replies = [row for row in messages if row["role"] == "assistant"]
     if len(replies) == len(calls):
         for row, call in zip(replies, calls, strict=True):

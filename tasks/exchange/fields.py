@@ -3,9 +3,9 @@
 In: a JSON document or JSON Lines, plain or gzip. Out: `Fields`, an object with its place in the
 file, or an `ImportIssue` with file, line, dotted field and value. NaN, Infinity and lone
 surrogates, which Python's writers put into JSON, are read as null and U+FFFD, and reported. A wrong
-value in a minor field costs only that field; `refuse` and `needed` give up the record by
-RecordRefused, which `take` turns into issues. Values are checked strictly, but for whole floats as
-integers: some writers average counts.
+value in a minor field costs only that field; `refuse` and `needed` reject the record by
+RecordRefused, which `take` converts to issues. Values are checked strictly, except that whole
+floats are valid integers, because some writers average counts.
 """
 
 import gzip
@@ -56,7 +56,7 @@ def _in_utc(text: str) -> datetime:
 
 
 class Kind(Generic[T]):
-    """What a field may hold: a type as pydantic knows it, and the words for it in issues."""
+    """The kind of a field: its type for pydantic, and its description in issues."""
 
     def __init__(self, wanted: str, type: Any) -> None:
         self.wanted = wanted
@@ -89,9 +89,9 @@ class RecordRefused(Exception):
 
 
 class Fields:
-    """A JSON object, its position, and the issues found in it so far.
+    """A JSON object, its position, and the issues in it so far.
 
-    The name of a field may be a dotted path, as ``usage.prompt_tokens``: where an object on the way
+    The name of a field may be a dotted path, as ``usage.prompt_tokens``: if an object on the path
     is missing, so is the field.
     """
 
@@ -113,7 +113,7 @@ class Fields:
         return self.get(name) is not None
 
     def get(self, name: str) -> Any:
-        """The value of `name` as it is; None if it is missing."""
+        """Return the raw value of `name`; None if it is missing."""
         first, dot, rest = name.partition(".")
         if dot and name not in self.data:
             return self.inner(first).get(rest)
@@ -132,7 +132,7 @@ class Fields:
         raise RecordRefused
 
     def needed(self, name: str, value: T | None) -> T:
-        """`value`, which was read from `name`; if it is missing, the record is refused."""
+        """Return `value`, which was read from `name`; if it is missing, the record is refused."""
         if value is None:
             self.refuse(name, "is missing" if name not in self else "is needed")
         return value
@@ -142,7 +142,7 @@ class Fields:
         self.problem(name, f"{shown(self.get(name))} is not {wanted}")
 
     def read(self, name: str, kind: Kind[T]) -> T | None:
-        """The value of `name`; None, and an issue, where it is not of this kind."""
+        """Return the value of `name`; None, and an issue, if it is not of this kind."""
         value = self.get(name)
         try:
             return None if value is None else kind.validate(value)
@@ -164,8 +164,8 @@ class Fields:
     time = partialmethod[datetime | None](read, kind=TIME)
 
     def place(self, name: str, default: int, kind: Kind[int] = COUNT) -> int:
-        """A whole number that is part of an id: `default` if the record has no such field. Any
-        other value, null too, refuses the record."""
+        """Return an integer that is part of an id: `default` if the record has no such field. Any
+        other value, including null, refuses the record."""
         return self.needed(name, self.read(name, kind)) if name in self.data else default
 
     def epoch(self, name: str) -> datetime | None:
@@ -202,8 +202,8 @@ class Fields:
         return []
 
     def each(self, name: str, needed: str = "") -> Iterator["Fields"]:
-        """The objects of the list `name`; other members are reported and skipped. Of `needed` ones,
-        such as "a message", another member refuses the record."""
+        """Yield the objects of the list `name`; other members are reported and skipped. If `needed`
+        is given, such as "a message", another member refuses the record."""
         for place, member in enumerate(self.array(name)):
             if isinstance(member, dict):
                 yield self.part(f"{name}.{place}", member)
@@ -222,7 +222,7 @@ class Fields:
         ]
 
     def picked(self, names: Iterable[str]) -> dict[str, Any]:
-        """The values of those of `names` that are there, as they are."""
+        """Return the raw values of the existing ones of `names`."""
         return {name: self.data[name] for name in names if name in self}
 
     def json(self, name: str) -> str | None:

@@ -1,6 +1,6 @@
-"""What an importer yields and an exporter receives: attempts in the columns of the store.
+"""The output of importers and input of exporters: attempts in the columns of the store.
 
-An importer turns a foreign file into `ImportedAttempt`, `ImportedRecords` and `ImportIssue`
+An importer converts a foreign file to `ImportedAttempt`, `ImportedRecords` and `ImportIssue`
 objects; `tasks.exchange.load` gives them ids, converts them to rows of the store (`trial_rows`) and
 commits them. Values that a column cannot hold are repaired or reported. An exporter receives the
 store's attempts as `ImportedAttempt` objects.
@@ -56,9 +56,9 @@ class Cell:
 class ImportedAttempt:
     """One attempt at one task. Rows use the columns of `tutti.storage.write.encode.TABLES`.
 
-    Rows leave out attempt_id, cell_id, sweep_id, run_id, sample_id and call_id's prefix: the loader
-    fills them in. A message or judge that belongs to a call names it by the call's `call_id`, which
-    need only be unique in the trial.
+    Rows leave out attempt_id, cell_id, sweep_id, run_id, sample_id and call_id's prefix, which the
+    loader adds. A message or judge of a call names it by the call's `call_id`, which need only be
+    unique in the trial.
     """
 
     cell: Cell
@@ -123,7 +123,7 @@ SHOWN_CHARACTERS = 80  # characters of a value in an issue's reason
 
 
 class KeyRefused(ValueError):
-    """A value that no id can be made of, with the field of the attempt that it stands in."""
+    """A value that cannot be part of an id, with the attempt's field that contains it."""
 
     def __init__(self, field: str, value: Any, wanted: str) -> None:
         super().__init__(f"{shown(value)} is not {wanted}")
@@ -208,7 +208,7 @@ def placed(rows: Mapping[str, list[Row]], cell: Cell, sweep_id: str, cell_id: st
 
 
 def _attempt(trial: ImportedAttempt, keys: AttemptIds, run_id: str) -> Row:
-    """The row of `attempts`; what the format lacks is derived from messages and calls."""
+    """The row of `attempts`; fields that the format lacks are derived from messages and calls."""
     own = [call for call in trial.calls if call.get("role") in (None, "orchestrator")]
     replies = [message for message in trial.messages if message.get("role") == "assistant"]
     requests = sum(len(message.get("tool_calls") or ()) for message in replies)

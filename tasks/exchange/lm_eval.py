@@ -189,7 +189,7 @@ def _answer(fields: Fields, requests: list[_Request]) -> str | None:
 
 
 def _requests(fields: Fields) -> list[_Request]:
-    """Raises RecordRefused for a request without a prompt."""
+    """Parse the requests. Raises RecordRefused for a request without a prompt."""
     value = fields.data.get("arguments")
     if isinstance(value, dict):
         value = [list(v.values()) if isinstance(v, dict) else v for v in value.values()]
@@ -208,7 +208,7 @@ def _requests(fields: Fields) -> list[_Request]:
 
 
 def _take_responses(fields: Fields, requests: list[_Request], trial: ImportedAttempt) -> list[Row]:
-    """Add messages and calls of every request; returns the likelihoods."""
+    """Add messages and calls of every request; return the likelihoods."""
     responses = fields.array("resps")
     if len(responses) != len(requests):
         fields.problem("resps", f"{len(responses)} for {len(requests)} requests")
@@ -245,7 +245,7 @@ def _take_texts(
 
 
 def _prompt(fields: Fields, place: int, text: str) -> list[Row]:
-    """Plain text, or a conversation as JSON text (with a chat template)."""
+    """Parse a prompt: plain text, or a conversation as JSON text (with a chat template)."""
     turns = parsed(text) if text.startswith("[{") else None
     if isinstance(turns, list):
         with suppress(RecordRefused):  # plain text that looked like a conversation

@@ -1,8 +1,8 @@
-"""Loads what an importer yields into the store: every attempt and every log record exactly once.
+"""Loading an importer's output into the store: every attempt and every log record exactly once.
 
 In: `ImportedAttempt`, `ImportedRecords` and `ImportIssue` objects. Out: rows and an `ImportReport`.
 Ids follow from the content, and all states are entered in the transaction of the rows: an import
-that is repeated, was killed or runs twice at once adds what is missing and nothing else.
+that is repeated, was killed or runs twice at once adds only what is missing.
 """
 
 import dataclasses
@@ -148,8 +148,8 @@ def _time(value: Any) -> datetime | None:
 class LogPositions:
     """The imported length of each log of each cell: one artifact per log, with a count of records.
 
-    One object is used for one try of a transaction: `take` reads, `changed` and `enter` are part of
-    it.
+    One object is used for one try of a transaction, in which `take` reads, and `changed` and
+    `enter` run.
     """
 
     catalog: cat.Catalog
@@ -204,7 +204,7 @@ def _records(connection: sa.Connection, mark: str) -> int:
 
 
 def _after(table: str, rows: list[Row], skipped: int, records: int) -> list[Row]:
-    """The rows of all but the first `skipped` of `records` records."""
+    """Return the rows of all but the first `skipped` of `records` records."""
     if skipped in (0, records):
         return [] if skipped else rows
     if len(rows) % records:
@@ -351,9 +351,9 @@ class _Loader:
         self.trials, self.recordings, self.characters = {}, [], 0
 
     def _enter(self, items: list[_Held | ImportedRecords], is_repaired: bool = False) -> bool:
-        """Commit these; of several that the store refuses, each half. One that it refuses is
-        repaired; if that does not suffice, an attempt is left out, and a recording loses its
-        values. Returns whether the store took all as they were given."""
+        """Commit the items. If the store refuses several, commit each half; a single refused one is
+        repaired. If that does not suffice, an attempt is left out, and a recording loses its
+        values. Return whether the store took all unchanged."""
         self.trials = {each.keys.attempt_id: each for each in items if isinstance(each, _Held)}
         self.recordings = [each for each in items if isinstance(each, ImportedRecords)]
         try:
@@ -470,8 +470,8 @@ class _Loader:
 
 
 def _is_retry(trial: ImportedAttempt, known: str | None) -> bool:
-    """Whether a trial followed an infrastructure failure: tools then write it in the failed one's
-    place."""
+    """Whether a trial followed an infrastructure failure; tools then write it in place of the
+    failed one."""
     return known == "infra_error" and trial.outcome.get("status") != "infra_error"
 
 

@@ -5,10 +5,10 @@ and `tutti import swe-bench REPORT --onto SWEEP` adds scores. Each output folder
 is a run of its own.
 
 A reply that the agent refused (FormatError) is in no later prompt: it is an assistant's message
-before the one that refused it. The closing entry of role `exit` (format 1: the last user's message)
-is no message. A file without an exit status is an infra_error, so that a later import takes the
-finished file as the next attempt.
-Source: ``agents/default.py`` and ``run/utils/save.py`` of mini-swe-agent 2.4.6 and 1.17.5.
+before the refusing one. The closing entry of role `exit` (format 1: the last user's message) is not
+a message. A file without an exit status is an infra_error, so that a later import reads the
+finished file as the next attempt. Source: ``agents/default.py`` and ``run/utils/save.py`` of
+mini-swe-agent 2.4.6 and 1.17.5.
 """
 
 import re
@@ -164,7 +164,7 @@ class _History:
             self._add_run(row, extra, at)
 
     def times(self) -> Row:
-        """Start and end, where the file has them; format 1.1 has no time of the start."""
+        """Return start and end, if the file has them; format 1.1 has no start time."""
         row = compact(started_at=self._first, ended_at=self._latest)
         if self._first and self._latest:
             row["working_s"] = (self._latest - self._first).total_seconds()
@@ -219,7 +219,7 @@ class _History:
 
 
 def _response(extra: Fields) -> Fields | None:
-    """The response in a message; a reply that could not be stored as JSON is there as text."""
+    """Return the response in a message; a reply that could not be stored as JSON is text."""
     value = extra.get("response")
     if isinstance(value, str):
         return extra.part("response", {})
@@ -227,7 +227,7 @@ def _response(extra: Fields) -> Fields | None:
 
 
 def _response_row(response: Fields) -> Row:
-    """A reply of the responses API, whose parts are items, as one message."""
+    """Return a reply of the responses API, whose parts are items, as one message."""
     rows = [message_row(item) for item in response.each("output")]
 
     def joined(name: str) -> str | None:
@@ -239,7 +239,7 @@ def _response_row(response: Fields) -> Row:
 
 
 def _reply_in(response: Fields) -> Row | None:
-    """The message in a response that the agent refused; None if the response has none."""
+    """Return the message in a response that the agent refused; None if the response has none."""
     if response.get("object") == "response":
         return _response_row(response)
     message = next((choice.inner("message") for choice in response.each("choices")), None)

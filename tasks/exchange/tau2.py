@@ -1,12 +1,11 @@
 """Import of tau2-bench's results.
 
 In: a results file, or a run's folder: ``results.json`` with a file for each simulation in
-``simulations/``. Out: a trial each. The agent's messages are calls of the orchestrator, the
-simulated user's of the user; the agent's greeting is fixed text and no call. Tokens are the
+``simulations/``. Out: one trial each. The agent's messages are calls of the orchestrator, the
+simulated user's of the user; the agent's greeting is fixed text and not a call. Tokens are the
 agent's; the cost is the agent's and the user's. Each part of the reward has a score of its own. A
-simulation that the user's simulator or the machinery broke off is an infra_error; tau2 writes
-reward 0 there. Times have no zone and are taken as UTC. Of voice simulations the ticks are not
-taken.
+simulation that the user's simulator or the infrastructure aborted is an infra_error; tau2 writes
+reward 0 there. Times have no zone and are read as UTC. The ticks of voice simulations are ignored.
 """
 
 from collections import Counter
@@ -143,7 +142,7 @@ class _Reader:
             run["status"] = "error" if message.flag("error") else "ok"
 
     def _call(self, message: Fields, role: str, calls: list[Row]) -> Row:
-        """The call that made a message; the user's calls belong to the agent's step before."""
+        """The call that produced a message; the user's calls belong to the agent's step before."""
         step = calls[-1]["step"] if calls else 0
         raw = message.inner("raw_data")
         choice = next(raw.each("choices"), None)
@@ -170,7 +169,7 @@ class _Reader:
 
 
 def _messages(fields: Fields) -> Iterator[Fields]:
-    """The messages in order; one with several tools' results is split."""
+    """Yield the messages in order; one with several tools' results is split."""
     for message in fields.each("messages", "a message"):
         if "tool_messages" in message:
             yield from message.each("tool_messages")
@@ -211,7 +210,7 @@ def _score(fields: Fields, trial: ImportedAttempt) -> None:
 
 
 def _check(check: Fields, scorer: str, value: str, result: str) -> Row:
-    """One part of the reward; one without a number is 1 if it was met."""
+    """Return one part of the reward; one without a number is 1 if it was met."""
     met = check.flag(result)
     number = check.number(value) if value else None
     number = float(met) if number is None and met is not None else number

@@ -3,7 +3,7 @@
 In: a run's folder, a folder of runs, or one ``results.json``; without one of the run, those of its
 trials. Out: an `ImportedAttempt` for each trial. The verdict is the program's: a trial that is not
 resolved is wrong, whatever failed, so that no trial is an infra_error and accuracy is the file's.
-Tokens are a trial's sums; the program writes 0 where an agent reports none: 0 is not known.
+Tokens are a trial's sums; the program writes 0 if an agent reports none, so 0 is read as unknown.
 Source: ``harness/models.py`` and ``harness/harness.py`` of terminal-bench 0.2.18.
 """
 

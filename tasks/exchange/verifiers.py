@@ -1,10 +1,10 @@
-"""Import of rollouts of verifiers and prime-rl, of all their generations.
+"""Import of rollouts of verifiers and prime-rl, in all versions of their formats.
 
 In: a file or a folder of them: ``results.jsonl`` (to 0.2, with ``metadata.json``) and prime-rl's
-``*_rollouts.jsonl`` have a rollout a line; of ``traces.jsonl`` see `verifiers_traces`. Of
-prime-rl's copies ``all`` and ``effective`` the first is taken. Out: trials, numbered in the order
-of an example's rollouts. The reward is the score, correct from `pass_threshold` on. A rollout with
-an error is an infra_error without a score, because verifiers writes reward 0 there.
+``*_rollouts.jsonl`` have one rollout per line; for ``traces.jsonl`` see `verifiers_traces`. Of
+prime-rl's copies ``all`` and ``effective`` the first is used. Out: trials, numbered in the order of
+an example's rollouts. The reward is the score, correct from `pass_threshold` on. A rollout with an
+error is an infra_error without a score, because verifiers writes reward 0 there.
 """
 
 from collections.abc import Iterable, Iterator

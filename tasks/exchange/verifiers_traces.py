@@ -1,9 +1,9 @@
-"""Import of verifiers' traces: graphs of messages with the calls that made them.
+"""Import of verifiers' traces: graphs of messages with the calls that produced them.
 
 In: a line of ``traces.jsonl``, one trace (verifiers 0.2) or an episode with the traces of all its
 agents (from 0.3; prime-rl). Out: a trial for each trace, and one without messages for an episode
-that failed before it had a trace. The benchmark is the environment, with the agent's name where it
-has one, so that a judge's traces are no trials of the solver's. Where the graph has branches, a
+that failed before it had a trace. The benchmark is the environment, with the agent's name if it has
+one, so that a judge's traces do not count as trials of the solver. If the graph has branches, a
 call's prompt is the path to its message. Prompt tokens include those read from a cache.
 """
 
@@ -75,7 +75,7 @@ def episode_trials(fields: Fields, run: str, counted: RolloutCounts) -> Iterator
 
 
 def _attempt(cell: Cell, fields: Fields, trace: Fields, counted: RolloutCounts) -> ImportedAttempt:
-    """An attempt at the task that `fields` name."""
+    """Return an attempt at the task that `fields` name."""
     names = ("task.key", "task.data.id", "task.data.idx", "task.data.name")
     task_id = fields.needed("task.key", next(filter(None, map(fields.identity, names)), None))
     number = counted.trial(cell, task_id)
@@ -175,7 +175,7 @@ def _usage(usage: Fields) -> Row:
 
 
 def _tokens(node: Fields) -> Row:
-    """The model's sampled tokens: a node's tokens begin with those of the chat template."""
+    """Return the model's sampled tokens: a node's tokens begin with those of the chat template."""
     mask, tokens = node.array("mask"), node.array("token_ids")
     if len(mask) != len(tokens):
         node.problem("mask", f"{len(mask)} values for {len(tokens)} tokens")

@@ -1,4 +1,4 @@
-"""GPUs: which there are, and which run holds which, one holder a GPU."""
+"""GPUs: the known ones, and the run that holds each, at most one holder per GPU."""
 
 from typing import TYPE_CHECKING
 

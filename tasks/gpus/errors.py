@@ -8,16 +8,16 @@ class GpuError(TuttiError, RuntimeError):
 
 
 class NoSuchGpu(GpuError):
-    """This machine does not have the GPUs that were asked for."""
+    """This machine lacks the requested GPUs."""
 
     exit_code = ExitCode.BAD_USAGE
 
 
 class GpusBusy(GpuError):
-    """The GPUs were held by others for as long as was waited."""
+    """Others held the GPUs for the whole waiting time."""
 
 
 class GpuLost(GpuError):
-    """The lease on a GPU was lost: what ran on it was ended."""
+    """The lease on a GPU was lost, and the processes on it were ended."""
 
     exit_code = ExitCode.INCOMPLETE

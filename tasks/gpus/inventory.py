@@ -27,7 +27,7 @@ MIB = 2**20
 
 
 def gpus_of_nvml(nvml: Any = None) -> tuple[list[GpuFields], str]:
-    """This machine's GPUs in PCI order, or none and why. Raises GpuError."""
+    """Return this machine's GPUs in PCI order, or none and why. Raises GpuError."""
     try:
         nvml = nvml if nvml is not None else import_module("pynvml")
     except ImportError:
@@ -48,7 +48,7 @@ def gpus_of_nvml(nvml: Any = None) -> tuple[list[GpuFields], str]:
 
 
 def processes_of_nvml(uuid: str, nvml: Any = None) -> list[int]:
-    """The pids that compute on a GPU, by the driver (in a container the host's)."""
+    """Return the pids that compute on a GPU, by the driver (in a container the host's)."""
     try:
         nvml = nvml if nvml is not None else import_module("pynvml")
     except ImportError:
@@ -112,7 +112,7 @@ class Gpu(Strict):
 
     @property
     def lease_name(self) -> str:
-        """The name of its lease: by its uuid where it is known, because hosts can be renamed."""
+        """The name of its lease: by its uuid if known, because hosts can be renamed."""
         return f"gpu {self.uuid or f'{self.host}/{self.index}'}"
 
 
@@ -131,7 +131,7 @@ class _GpuFile(Strict):
 
 @dataclass(frozen=True)
 class Inventory:
-    """The GPUs that are known."""
+    """The known GPUs."""
 
     gpus: tuple[Gpu, ...]
     source: str  # the file, or NVML
@@ -197,7 +197,7 @@ WantedGpus = int | tuple[int | str, ...] | None
 
 @dataclass(frozen=True)
 class GpuClaim:
-    """The GPUs that a job wants, and its description for others."""
+    """The GPUs that a job requests, and the job's description for others."""
 
     wanted: WantedGpus = None
     run_id: str = ""
@@ -219,7 +219,7 @@ def require_gpus(claim: GpuClaim, home: Home) -> None:
 
 
 def require_job_gpus(home: Home) -> None:
-    """Check that this machine has the GPUs that TUTTI_JOB_GPUS asks for. Raises NoSuchGpu."""
+    """Check that this machine has the GPUs that TUTTI_JOB_GPUS requests. Raises NoSuchGpu."""
     asked = os.environ.get(JOB_GPUS, "").strip()
     if not asked:
         return
@@ -235,7 +235,7 @@ def require_job_gpus(home: Home) -> None:
 
 
 def candidates(claim: GpuClaim, inventory: Inventory) -> tuple[list[Gpu], int]:
-    """The GPUs that would do, and how many of them are needed. Raises NoSuchGpu."""
+    """Return the eligible GPUs, and the number needed. Raises NoSuchGpu."""
     here, wanted = inventory.here, claim.wanted
     if wanted is None:
         wanted = min(1, len(here))

@@ -1,8 +1,8 @@
-"""Leases on GPUs: one holder a GPU, all GPUs of a claim or none; and the rows of `tutti gpus`.
+"""Leases on GPUs: one holder per GPU, all GPUs of a claim or none; and the rows of `tutti gpus`.
 
 The lease is the store's, with its fencing tokens: a thread renews it; a claim takes it at once from
 a holder of this host that has ended, and after its time from one that does not answer. A lock on
-the GPU's host tells whether a process still uses it: the kernel keeps the lock until the last
+the GPU's host shows whether a process still uses it: the kernel keeps the lock until the last
 process that inherited it has ended. No claim holds a part of its GPUs while it waits for the rest,
 so that two cannot wait for each other.
 """
@@ -145,7 +145,7 @@ def list_gpu(catalog: Catalog, gpu: Gpu, here: bool) -> ListedGpu:
 
 
 def foreign_process(gpu: Gpu) -> int | None:
-    """A process on a GPU that tutti did not start; None where TUTTI_SHARE_GPUS allows it."""
+    """Return a process on a GPU that tutti did not start; None if TUTTI_SHARE_GPUS allows it."""
     if gpu.uuid is None or os.environ.get(SHARE) == "1":
         return None
     return next(iter(processes_of_nvml(gpu.uuid)), None)
@@ -161,7 +161,7 @@ OnWait = Callable[[str], None]
 
 
 class GpuLease:
-    """GPUs that are held. Made by `lease_gpus`."""
+    """A lease on GPUs, created by `lease_gpus`."""
 
     def __init__(self, catalog: Catalog, claim: GpuClaim, none_known: bool) -> None:
         self.gpus: tuple[Gpu, ...] = ()
@@ -178,7 +178,7 @@ class GpuLease:
 
     @property
     def environment(self) -> dict[str, str]:
-        """The variables by which a child sees these GPUs only; none where no GPU is known."""
+        """The variables by which a child sees these GPUs only; none if no GPU is known."""
         if self._unasked:
             return {}
         uuids = [gpu.uuid for gpu in self.gpus if gpu.uuid]
@@ -265,7 +265,7 @@ def lease_gpus(
 async def lease_gpus_async(
     catalog: Catalog, claim: GpuClaim, on_wait: OnWait = lambda text: None
 ) -> AsyncIterator[GpuLease]:
-    """As `lease_gpus`, and the event loop runs while it waits."""
+    """Lease as `lease_gpus` does, while the event loop runs."""
     search = _Search(catalog, claim, on_wait)
     with ExitStack() as stack:
         while (lease := await _whole(asyncio.to_thread(search.attempt, stack))) is None:

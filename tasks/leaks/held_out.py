@@ -24,7 +24,7 @@ SENTENCE = re.compile(r"(?<=[.!?:])\s+|\s+(?=[.!?:])|\n+")
 
 
 def own_texts(home: Home) -> list[str]:
-    """The texts of a user's own files. Raises UsageError for a row without one."""
+    """Return the texts of a user's own files. Raises UsageError for a row without one."""
     files = sorted((home.root / FOLDER).glob("*.jsonl"))
     return [text for file in files for text in without_frame([*texts_of_lines(file)])]
 
@@ -52,7 +52,7 @@ def without_frame(texts: list[str]) -> list[str]:
 
 
 def _shared(texts: set[str]) -> int:
-    """Length of the whole sentences that all begin with."""
+    """Return the length of the whole sentences with which all begin."""
     first, last = min(texts), max(texts)
     pairs = enumerate(zip(first, last, strict=False))
     same = next((n for n, (one, other) in pairs if one != other), len(first))

@@ -1,19 +1,19 @@
-"""Whether a text is a copy of one that is held out: unchanged, within another, or changed a little.
+"""Whether a text is a copy of a held-out one: unchanged, within another, or slightly changed.
 
-In: texts that are held out, then texts. Out: for each a `Leak`, or None. `how` is one of:
+In: held-out texts, then texts. Out: for each a `Leak`, or None. `how` is one of:
 
-- `same`: the same words in the same order, without regard to spaces.
-- `words`: all words of one stand in the other in a row.
-- `near`: likewise, but few words are put in, left out or replaced.
-- `part`: a third of a held-out text stands in the other, a run of 13 words with two numbers or
-  names, or that is in no other. Questions about one story share as much, so this is looked for only
-  where it is asked for.
+- `same`: the same words in the same order, ignoring spaces.
+- `words`: all words of one occur consecutively in the other.
+- `near`: likewise, with few words inserted, deleted or replaced.
+- `part`: a third of a held-out text occurs in the other, a run of 13 words with two numbers or
+ names, or that is in no other. Questions about one story share as much, so this is checked only
+ on request.
 
-Questions of one template are no copies: a number, sign, negation, name or opposite that is put in,
-left out or replaced makes another question. So does any other word that is left out or replaced in
-a short text, or in one that shares most shingles with other held-out ones, and so is of a template.
-Shingles are looked up exactly and not by MinHash, whose estimate of the Jaccard index sees neither
-a text within another nor a changed number.
+Questions of one template are not copies: inserting, deleting or replacing a number, sign, negation,
+name or opposite makes another question. So does any other deleted or replaced word in a short text,
+or in one that shares most shingles with other held-out ones and therefore is of a template.
+Shingles are looked up exactly and not by MinHash, whose estimate of the Jaccard index detects
+neither a text within another nor a changed number.
 """
 
 from collections import Counter, defaultdict
@@ -33,7 +33,7 @@ LEAST_SHARED = 0.7
 
 @dataclass(frozen=True)
 class Difference:
-    """The difference between a text and the place in another where it stands."""
+    """The difference between a text and its occurrence in another."""
 
     covered: float
     """The share of the words that stand there, in order."""
@@ -46,9 +46,9 @@ class Difference:
 
 
 def compare(text: Words, whole: Words, near: slice, names: Collection[str]) -> Difference | None:
-    """The difference between a text and the place in `whole`, about `near`, where it stands. None
-    where nothing is equal, or where a number, sign, negation, name or opposite is left out, put in
-    or replaced."""
+    """Return the difference between a text and its occurrence in `whole`, about `near`. None if
+    nothing is equal, or if a number, sign, negation, name or opposite is deleted, inserted or
+    replaced."""
     kinds, every = set(text.every), whole.every[near]
     if len(kinds & set(every)) < LEAST_SHARED * len(kinds):
         return None  # which spares the search for runs
@@ -75,7 +75,7 @@ def compare(text: Words, whole: Words, near: slice, names: Collection[str]) -> D
 
 
 def _goes_on(text: Sequence[str], after: Sequence[str]) -> bool:
-    """Whether a sum or a row of numbers goes on where the text ends."""
+    """Whether a sum or a row of numbers continues where the text ends."""
     if not after or not text[-1][0].isdigit():
         return False
     in_row = after[0][0].isdigit() and text[-2:-1] and text[-2][0].isdigit()
@@ -87,7 +87,7 @@ def _facts(words: Sequence[str], names: Collection[str]) -> list[str]:
 
 
 def _telling(words: Iterable[str]) -> int:
-    """How many words tell one question from another."""
+    """Return the number of words that distinguish questions."""
     return len(set(words) - COMMON_WORDS)
 
 
@@ -96,8 +96,8 @@ def _matcher(text: Sequence[str], whole: Sequence[str]) -> SequenceMatcher[str]:
 
 
 def _parts(text: Sequence[str], whole: Sequence[str]) -> list[tuple[int, int, int]]:
-    """Runs of equal words (place in the text, place in the other, length), without single words
-    that are far off."""
+    """Return runs of equal words (place in the text, place in the other, length), without distant
+    single words."""
     parts = [(m.a, m.b, m.size) for m in _matcher(text, whole).get_matching_blocks()[:-1]]
     while len(parts) > 1 and parts[0][2] == 1 and parts[1][1] - parts[0][1] > EDGE:
         parts.pop(0)
@@ -143,7 +143,7 @@ class Leak:
 
 
 class LeakIndex:
-    """Texts that are held out, read once."""
+    """An index of held-out texts, read once."""
 
     def __init__(self, texts: Iterable[str]) -> None:
         self.texts = list(texts)
@@ -199,7 +199,7 @@ class LeakIndex:
     def _reworded(
         self, texts: Sequence[str], embedder: Embedder, least: float
     ) -> dict[str, Leak | None]:
-        """Texts that say a held-out one in other words."""
+        """Return texts that express a held-out one in other words."""
         every = {text: words_of(text) for text in texts}
         facts = {text: frozenset(self._facts_of(words)) for text, words in every.items()}
         alike = {text: self._facts[each] for text, each in facts.items() if each in self._facts}
@@ -215,7 +215,7 @@ class LeakIndex:
         }
 
     def _within(self, words: Words) -> int | None:
-        """A held-out text that stands within a text, in a row."""
+        """Return a held-out text that occurs consecutively within a text."""
         own, every = words.letters, words.every
         spans = (own[start : start + SPAN] for start in range(max(1, len(own) - SPAN + 1)))
         spanned = (self._spanned.get(span, ()) for span in spans)
@@ -230,8 +230,8 @@ class LeakIndex:
         return None
 
     def _candidates(self, words: Words) -> Iterator[tuple[int, list[int]]]:
-        """Held-out texts that share all signs, then those that share shingles, most first, and
-        where the text has them."""
+        """Yield held-out texts that share all signs, then those that share shingles, most first,
+        and the places of these in the text."""
         yield from ((place, [0]) for place in self._signed.get(words.signs, ())[:COMPARED])
         found = defaultdict(list)
         for at, shingle in enumerate(_shingles(words.every)):
@@ -261,7 +261,7 @@ class LeakIndex:
         return None
 
     def _in_part(self, words: Words, place: int) -> Leak | None:
-        """A held-out text of which a run that tells stands in a text."""
+        """Compare with one held-out text of which a distinctive run occurs in a text."""
         held = self._held[place].every
         runs = _matcher(held, words.every).get_matching_blocks()
         longest = max(runs, key=lambda each: each.size)
@@ -300,8 +300,8 @@ def _shingles(words: Sequence[str]) -> list[str]:
 def _by_rarest(
     parts: Mapping[int, Sequence[str]], most: int, kept: int
 ) -> tuple[Counter[str], dict[str, list[int]]]:
-    """How many texts have each part; and the texts by those of their parts that at most `most`
-    texts have, and by their `kept` rarest ones."""
+    """Return the number of texts with each part; and the texts by those of their parts that at most
+    `most` texts have, and by their `kept` rarest ones."""
     counts = Counter(part for each in parts.values() for part in set(each))
     found = defaultdict(list)
     for place, each in parts.items():

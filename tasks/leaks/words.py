@@ -1,4 +1,4 @@
-"""A text's words in one form, however it is typed, and which of them make it another question.
+"""A text's words in one form, independent of typing, and the words that make it another question.
 
 In: a text. Out: `Words`. Look-alike letters, widths, accents, invisible characters, case, spaces,
 punctuation and the ways to write a number (1,200 = 1200.00, three = 3) make no difference.
@@ -85,26 +85,26 @@ class Words:
 
     @property
     def same(self) -> tuple[tuple[str, ...], str]:
-        """Equal for texts that say the same."""
+        """Key that is equal for texts with the same content."""
         return self.every, self._typed if self.tells_by_signs else ""
 
     @cached_property
     def signs(self) -> str:
-        """Signs and brackets, but of labels such as "(a)"."""
+        """Signs and brackets, except those of labels such as "(a)"."""
         return "".join(BRACKETS.findall(LABEL.sub("", self.text)))
 
     @cached_property
     def tells_by_signs(self) -> bool:
-        """Whether signs and brackets make another text of the same words."""
+        """Whether other signs and brackets would make another text of the same words."""
         return len(self.signs) >= len(self.every) * FEWEST_SIGNS
 
     @property
     def size(self) -> int:
-        """How many words and brackets tell."""
+        """Number of distinguishing words and brackets."""
         return len(self.every) + (len(self.signs) if self.tells_by_signs else 0)
 
     def stands_in(self, whole: "Words") -> bool:
-        """Whether it stands in another text in a row, however the two are spaced."""
+        """Whether it occurs consecutively in another text, with any spacing of the two."""
         at = whole.letters.find(self.letters)
         while at >= 0 and not (whole._begins(at) and whole._begins(at + len(self.letters))):
             at = whole.letters.find(self.letters, at + 1)
@@ -113,7 +113,7 @@ class Words:
         return at >= 0 and has_facts and self.signs_stand_in(whole, in_a_row=True)
 
     def signs_stand_in(self, whole: "Words", in_a_row: bool) -> bool:
-        """Whether signs and brackets allow that it stands in another text, in a row or not."""
+        """Whether signs and brackets allow that it occurs in another text, consecutively or not."""
         if not self.tells_by_signs:
             return True
         if not in_a_row:
@@ -123,7 +123,7 @@ class Words:
         return bool(found) and not goes_on
 
     def _begins(self, at: int) -> bool:
-        """Whether a word may begin, or the text end, after so many letters and digits."""
+        """Whether a word may begin, or the text end, after `at` letters and digits."""
         digits = self.letters[max(0, at - 1) : at + 1]
         apart = at in (0, len(self.letters)) or not digits.isdigit()
         return apart and (not self._is_spaced or at in self._starts)
@@ -188,12 +188,12 @@ def words_of(text: str) -> Words:
 
 
 def differs(word: str) -> bool:
-    """Whether a word more or less makes another question of a text."""
+    """Whether adding or removing a word makes another question."""
     return word[0].isdigit() or word in DIFFERS or SIGN.match(word) is not None
 
 
 def _number(word: str) -> str:
-    """1,200.50 = 1200.5; what is no number stays."""
+    """Normalise a number: 1,200.50 = 1200.5; any other word is unchanged."""
     if not word[0].isdigit() or ":" in word:
         return word
     word = word.replace(",", "")

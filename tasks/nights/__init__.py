@@ -1,4 +1,4 @@
-"""Night files: sweeps on a schedule, their verdicts, and who is notified."""
+"""Night files: sweeps on a schedule, their verdicts, and notifications."""
 
 from typing import TYPE_CHECKING
 

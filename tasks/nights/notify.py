@@ -51,7 +51,7 @@ def night_dict(
 
 
 def _line(found: Outcome) -> str:
-    """One gate at one set-up; a table would be too wide for a run's page."""
+    """Return one gate at one set-up as a line; a table would be too wide for a run's page."""
     figures = [] if found.value is None else [f"{found.value:.3g}"]
     if found.low is not None and found.high is not None:
         figures.append(f"95 % interval {found.low:.3g} to {found.high:.3g}")
@@ -98,7 +98,7 @@ async def _try(url: str, body: Mapping[str, Any]) -> tuple[int | None, str]:
 
 @contextmanager
 def _unlogged() -> Iterator[None]:
-    """Keep httpx and httpcore from logging the request's address and host."""
+    """Prevent httpx and httpcore from logging the request's address and host."""
     loggers = [logging.getLogger(name) for name in ("httpx", "httpcore")]
     before = [each.level for each in loggers]
     for each in loggers:
@@ -116,7 +116,7 @@ COLOURS = {"better": "green", "same": "green", "worse": "red", "inconclusive": "
 
 
 def planned_for() -> datetime:
-    """The time that this flow run was scheduled for, however late it starts; else the present."""
+    """The time for which this flow run was scheduled, however late it starts; else the present."""
     run = _flow_run()
     if run is None or run.expected_start_time is None:
         return datetime.now(UTC)
@@ -135,7 +135,7 @@ def _flow_run() -> Any:
 async def tell(
     record: Record, results: Sequence[StageResult], notes: Sequence[str], log: StageLog
 ) -> None:
-    """Print the result of a night; post it to the webhook if somebody must look at it."""
+    """Print the result of a night; post it to the webhook if it needs attention."""
     label, word = record.night.label, record.verdict
     accepted = f" [dim](accepted: {record.accepted})[/]" if record.accepted else ""
     line = f"[{COLOURS[word]}]{label}: {word}[/]{accepted}: {escape(record.reason)}"
@@ -157,7 +157,7 @@ async def tell(
 
 
 async def tell_failure(night: Night, error: Exception) -> None:
-    """Notify of a night that an error ended before its verdict: nothing else would."""
+    """Notify of a night that an error ended before its verdict, because nothing else would."""
     record = Record(night, reason=f"no verdict: {words_of(error)}")
     await tell(record, (), (), StageLog())
 
@@ -178,7 +178,7 @@ def summary(record: Record) -> dict[str, Any]:
 
 
 def run_link() -> str | None:
-    """The address of this flow run's page; None outside a flow run and where Prefect knows none."""
+    """The address of this flow run's page; None outside a flow run and if Prefect has none."""
     run = _flow_run()
     if run is None:
         return None
@@ -188,8 +188,8 @@ def run_link() -> str | None:
 
 
 def ended(night: Mapping[str, Any]) -> Any:
-    """The flow run's state: `Completed` if the night was accepted, else `Failed`; the verdict is
-    its message. Prefect's pages leave out runs whose state has another name."""
+    """Return the flow run's state: `Completed` if the night was accepted, else `Failed`, with the
+    verdict as message. Prefect's pages leave out runs whose state has another name."""
     from prefect.states import Completed, Failed
 
     kind = Completed if night["accepted"] else Failed

@@ -1,8 +1,8 @@
-"""Nights in the store, and which nights a run measures.
+"""Nights in the store, and the nights that a run measures.
 
 A night is a row of `verdicts`, of metric `night`, from its beginning on: whether it was accepted
-and why; later nights are compared with the last accepted one. A night that was cut off keeps its
-first row, which is inconclusive.
+and why; later nights are compared with the last accepted one. An interrupted night keeps its first
+row, which is inconclusive.
 """
 
 import json
@@ -26,7 +26,7 @@ BEGUN = "begun; it has no verdict yet, or its run was cut off"
 
 @dataclass(frozen=True)
 class Record:
-    """A night's verdict, and how it was reached."""
+    """A night's verdict and its reasons."""
 
     night: Night
     verdict: Word = "inconclusive"
@@ -41,7 +41,7 @@ class Record:
 
     @property
     def alerts(self) -> bool:
-        """Whether somebody must look at it: it was worse, lacks a verdict, or has no report."""
+        """Whether the night needs attention: it was worse, lacks a verdict, or has no report."""
         return self.verdict == "worse" or self.accepted is None or not self.has_report
 
     def without_report(self, error: Exception) -> "Record":
@@ -55,16 +55,16 @@ def words_of(error: Exception) -> str:
 
 
 def begin_night(catalog: Catalog, night: Night) -> None:
-    """Enter a night before its first sample; one that is known keeps its row."""
+    """Enter a night before its first sample; a known night keeps its row."""
     with catalog.transaction() as connection:
         cat.insert_if_absent(connection, cat.verdicts, _row(Record(night)))
 
 
 def enter_night(catalog: Catalog, record: Record) -> Record:
-    """Store a night's verdict; returns the stored one.
+    """Store a night's verdict; return the stored one.
 
-    A night accepted by hand stays accepted; a whole night keeps its verdict if a later run is not
-    whole.
+    A night accepted by hand stays accepted; a complete night keeps its verdict if a later run is
+    incomplete.
     """
     known = night_records(catalog, record.night.name).get(record.night.date)
     if known is not None and known.whole and not record.whole:
@@ -152,9 +152,9 @@ def nights_due(
     now: datetime,
     asked: date | None = None,
 ) -> Due:
-    """The nights to measure by the time that a run was scheduled for; or the one `asked` for.
+    """Return the nights to measure by a run's scheduled time; or the one in `asked`.
 
-    A next planned night that is due by then as well is measured instead, once.
+    If the next planned night is also due by then, only that one is measured.
     """
     if asked is not None:
         return Due((Night(file.name, asked),))

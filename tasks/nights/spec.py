@@ -1,4 +1,4 @@
-"""Night files: suites to measure one after the other on a schedule, and what each must reach.
+"""Night files: suites measured one after the other on a schedule, and their required results.
 
 A night file has `stages`; a plain suite is a night of one stage. A `Night` names the sweeps of one
 date, so that each night measures anew.
@@ -48,12 +48,12 @@ class Stage(Strict):
 
     @property
     def judged_by(self) -> tuple[Gate, ...]:
-        """The gates of its verdict."""
+        """The gates that determine its verdict."""
         return self.gates or self.suite.report.gates or DEFAULT_GATES
 
 
 class NightFile(Strict):
-    """The file's keys."""
+    """The keys of a night file."""
 
     name: str = Field(
         "nightly", pattern=r"^[a-z0-9][a-z0-9-]*$", description="what its nights are called"

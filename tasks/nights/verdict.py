@@ -1,7 +1,6 @@
-"""Measure a night stage by stage, and its verdict: each stage by its gates, then all together.
+"""Measuring a night stage by stage, and its verdict: each stage by its gates, then all together.
 
-A stage that is not measured whole is inconclusive, whatever ended it (the budget, an engine that
-failed).
+A stage that is incomplete for any reason (the budget, an engine that failed) is inconclusive.
 """
 
 from collections.abc import Awaitable, Callable, Sequence
@@ -86,7 +85,7 @@ def _judged(context: "NightContext", stage: str, suite: Suite, sweep_id: str) ->
 
 
 def unmeasured(catalog: Catalog, sweep_id: str, suite: Suite, why: str | None = None) -> str:
-    """The missing part of a stage in words; empty where every sample of it was tried."""
+    """Return the missing part of a stage as text; empty if every sample of it was tried."""
     of_sweep = cat.cells.c.sweep_id == sweep_id
     entered = catalog.rows(
         sa.select(cat.cells.c.cell_id).where(of_sweep, cat.cells.c.status.not_in(REMOVED))
@@ -112,10 +111,10 @@ def unmeasured(catalog: Catalog, sweep_id: str, suite: Suite, why: str | None = 
 
 
 def judge_night(night: Night, results: Sequence[StageResult], last: Record | None) -> Record:
-    """The verdict of all stages together.
+    """Return the verdict of all stages together.
 
-    A gate that failed makes it worse. Only a whole night is better or the same, and accepted; the
-    first whole one whose bounds passed is accepted without a baseline.
+    A failed gate makes it worse. Only a complete night is better or the same, and accepted; the
+    first complete one whose bounds passed is accepted without a baseline.
     """
     whole = all(result.whole for result in results)
     outcomes = [each for result in results for each in result.outcomes]
@@ -146,13 +145,13 @@ def judge_night(night: Night, results: Sequence[StageResult], last: Record | Non
 
 
 def _has_nothing_before(result: StageResult) -> bool:
-    """Whether all open gates are margins of a first night."""
+    """Whether all undecided gates are margins of a first night."""
     open_ = [each for each in result.outcomes if each.status != "passed"]
     return not open_ or (result.is_first and all(each.lacks_baseline for each in open_))
 
 
 def _words(outcomes: Sequence[Outcome], status: str) -> str:
-    """The gates of a status, each with its figures, its set-up, and its reason."""
+    """Return the gates of a status, each with its figures, its set-up, and its reason."""
     meant, parts = [each for each in outcomes if each.status == status], []
     for each in meant[:MOST_SHOWN]:
         where = f" ({each.where})" if each.where else ""
@@ -170,7 +169,7 @@ MOST_WORDS = 300  # of an engine's error, which may end with its log
 
 @dataclass(frozen=True)
 class NightContext:
-    """A night to measure: by which file, against which night, within which budget."""
+    """A night to measure, with its file, its reference night, and its budget."""
 
     file: NightFile
     night: Night
@@ -195,7 +194,7 @@ async def measure_stages(context: NightContext, measure: Measure) -> list[StageR
 
 
 def _over(file: NightFile, results: list[StageResult]) -> StageResult | None:
-    """The result of the stages that are not reached after `results`; None if they are."""
+    """Return the result of the stages that are not reached after `results`; None if they are."""
     if not results:
         return None
     last = results[-1]

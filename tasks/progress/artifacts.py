@@ -52,7 +52,7 @@ Draw = Callable[[], LiveView | None]  # draws the view, in a thread; None withou
 async def live_artifacts(
     progress: StageProgress, key: str, draw: Draw, refresh_s: float = REFRESH_S
 ) -> AsyncIterator[None]:
-    """Keep the artifacts `key` and `key`-plot up to date for the block, and once at its end."""
+    """Update the artifacts `key` and `key`-plot during the block, and once at its end."""
     if not in_flow_run():
         yield
         return

@@ -1,6 +1,6 @@
 """Progress of a stage: a bar or lines in the terminal, a progress artifact in a Prefect flow run.
 
-`SweepProgress` has the line about a whole sweep that stands below the bar.
+`SweepProgress` is the line about a whole sweep below the bar.
 """
 
 import asyncio
@@ -60,7 +60,7 @@ class StageProgress:
             self._bar.stop()
 
     def show(self, done: float, total: float, note: str = "", overall: str = "") -> None:
-        """Show how far the stage is; `overall` is the line about the whole sweep."""
+        """Show the progress of the stage; `overall` is the line about the whole sweep."""
         self.done, self.total = done, total
         self.note = "; ".join(part for part in (note, overall and f"sweep: {overall}") if part)
         if self.console.is_terminal:
@@ -75,8 +75,8 @@ class StageProgress:
             self.console.print(Text(f"  {self.name}: {done:.0f}/{total:.0f} {self.note}", "dim"))
 
     def _fitting(self, text: str, total: str) -> str:
-        """The end of `text` (a cell's policy and accuracy) beside the bar, the count and the
-        time."""
+        """Return the end of `text` (a cell's policy and accuracy) that fits beside the bar, the
+        count and the time."""
         room = self.console.width - 2 * len(total) - len(" / 0:00:00  ")
         longest = max(room - BAR_WIDTHS[0], 1)
         if len(text) > longest:
@@ -87,7 +87,7 @@ class StageProgress:
 
 @contextlib.asynccontextmanager
 async def progress_artifact(progress: StageProgress) -> Any:
-    """Keep a progress artifact of the flow run up to date for the block."""
+    """Update a progress artifact of the flow run during the block."""
     ended = asyncio.Event()
     updater = asyncio.create_task(_update_artifact(progress, ended))
     try:
@@ -159,11 +159,11 @@ class SweepProgress:
             self._past.popleft()
 
     def finish(self, cell_id: str) -> None:
-        """Count a cell as finished, also where samples of it are missing."""
+        """Count a cell as finished, even if samples of it are missing."""
         self._finished.add(cell_id)
 
     def line(self) -> str:
-        """Cells done of all, samples left, rate, time left, accuracy with Wilson's interval,
+        """Return cells done of all, samples left, rate, time left, accuracy with Wilson's interval,
         errors."""
         from tutti.tasks.scoring.statistics import wilson
 
@@ -184,7 +184,7 @@ class SweepProgress:
 
 
 def _duration(seconds: float) -> str:
-    """``42 s``, ``3 min 05 s``, ``2 h 07 min``."""
+    """Format a duration: ``42 s``, ``3 min 05 s``, ``2 h 07 min``."""
     minutes, rest = divmod(round(seconds), 60)
     if minutes < 60:
         return f"{minutes} min {rest:02d} s" if minutes else f"{rest} s"

@@ -1,7 +1,7 @@
-"""Stages: top-level async functions with their retries and limits at their heads.
+"""Stages: top-level async functions that declare their retries and limits.
 
 A function whose first argument is its progress becomes a `Stage` by ``@stage(name=…)``; a caller
-gives the run's `StageLog` in place of the progress. Inside a flow run the call is a Prefect task;
+passes the run's `StageLog` in place of the progress. Inside a flow run the call is a Prefect task;
 outside it is a plain call that imports no Prefect. Both are timed and shown.
 """
 
@@ -37,7 +37,7 @@ class StageLog:
 
 @dataclass(frozen=True, kw_only=True)
 class stage:
-    """Declares a top-level async function as a stage, with its settings."""
+    """Decorator that declares a top-level async function as a stage, with its settings."""
 
     name: str  # the task's name in Prefect, and the title of a call that has no other
     retries: int = 0
@@ -54,7 +54,7 @@ class stage:
 
 
 class StageCall:
-    """One call of a stage: the only argument of its Prefect task. Prefect would walk and copy
+    """One call of a stage, the only argument of its Prefect task. Prefect would walk and copy
     dataclasses, models and containers: a plan of 100,000 samples would take seconds."""
 
     def __init__(
@@ -64,7 +64,7 @@ class StageCall:
 
 
 class Stage(Generic[P, T]):
-    """A declared stage; `stage` makes it from a function."""
+    """A declared stage, which the decorator `stage` creates from a function."""
 
     def __init__(self, work: Work[P, T], settings: stage) -> None:
         self.work, self.settings = work, settings
@@ -75,7 +75,7 @@ class Stage(Generic[P, T]):
         return await self.titled(log, self.settings.name, *args, **kwargs)
 
     async def titled(self, log: StageLog, title: str, *args: P.args, **kwargs: P.kwargs) -> T:
-        """Run the stage under `title`: one stage may run for each of many cells."""
+        """Run the stage under `title`, because one stage may run for each of many cells."""
         started = time.monotonic()
         progress = StageProgress(title, log.console)
         call = StageCall(title, progress, partial(self.work, progress, *args, **kwargs))

@@ -1,8 +1,8 @@
 """Two sweeps side by side: each point of one against the same point of the other.
 
 In: a store's connection and two sweep ids. Out: `index.html` in a folder, and on request the
-figures beside it. Points are matched by benchmark, model, policy and concurrency; what has one
-value in each sweep (two models, say) is what is compared, and not matched.
+figures beside it. Points are matched by benchmark, model, policy and concurrency; a field with a
+single value in each sweep (two models, for example) is the compared one, and not matched.
 """
 
 from collections import Counter
@@ -118,7 +118,7 @@ def _sections(report: Report, failed: Mapping[str, Sequence[Failure]]) -> list[S
 def match(
     cells_a: Sequence[results.CellSummary], cells_b: Sequence[results.CellSummary]
 ) -> tuple[list[Pair], list[str]]:
-    """Points that both have, as pairs, and a sentence for each that one of them lacks."""
+    """Return points that both have, as pairs, and a sentence for each that one of them lacks."""
     a, b = (
         [vars(cell) for point in results.load_points(side) for cell in point.cells]
         for side in (cells_a, cells_b)
@@ -142,7 +142,7 @@ CHANGE_NOTE = "change: from A to B; the verdict is B's."
 
 
 def _names(keys: Sequence[Key]) -> dict[Key, str]:
-    """Each point by what it differs from others in, and by its load."""
+    """Return the name of each point: its differences from others, and its load."""
     values = Counter(axis for axis, _ in {pair for key in keys for pair in key})
     return {
         key: ", ".join(

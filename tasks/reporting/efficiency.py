@@ -87,7 +87,7 @@ group by all
 
 @dataclass(frozen=True)
 class Estimate:
-    """A figure with its 95 % interval; None is "not known"."""
+    """A figure with its 95 % interval; None means unknown."""
 
     value: float | None = None
     low: float | None = None
@@ -116,7 +116,7 @@ class Efficiency:
 
     @property
     def cell(self) -> results.CellSummary:
-        """The set-up's first cell, which says what it is."""
+        """The set-up's first cell, which describes it."""
         return self.point.cells[0]
 
     @property
@@ -144,9 +144,9 @@ def efficiencies(
 
 
 def place(found: Sequence[Efficiency]) -> list[tuple[Efficiency, Point]]:
-    """A benchmark's set-ups with accuracy and cost: USD an attempt, or seconds where all are free.
+    """A benchmark's set-ups with accuracy and cost: USD per attempt, or seconds if all are free.
 
-    A set-up that lacks either figure has no place.
+    A set-up that lacks either figure is left out.
     """
     paid = any(each.pays for each in found)
     placed = []
@@ -161,7 +161,7 @@ def place(found: Sequence[Efficiency]) -> list[tuple[Efficiency, Point]]:
 
 
 def _around(value: float, interval: Interval | None) -> tuple[float, float | None, float | None]:
-    """A figure and its ends, which by rounding may lie on the wrong side of it."""
+    """Return a figure and its ends, which rounding may put on the wrong side of it."""
     if interval is None:
         return value, None, None
     return value, min(value, interval[0]), max(value, interval[1])

@@ -80,7 +80,7 @@ from attempts where list_contains($ids, attempt_id)
 
 @dataclass(frozen=True)
 class Failure:
-    """Attempts that ended alike."""
+    """Attempts that ended in the same way."""
 
     status: str
     stop_reason: str
@@ -107,7 +107,7 @@ class Transcript:
 
     @property
     def title(self) -> str:
-        """Its side, its question in a line (the last before the first answer), how it ended."""
+        """Its side, its question in one line (the last before the first answer), and its end."""
         question = f"task {self.attempt['task_id']}"
         for message in takewhile(lambda each: each["role"] != "assistant", self.messages):
             if message["role"] == "user" and message["content"]:

@@ -81,9 +81,9 @@ class FamilyScore:
 
 
 def family_scores(connection: "DuckDBPyConnection", *sweep_ids: str) -> list[FamilyScore]:
-    """Accuracy by model, in the order they ran, and family; one row for all sweeps.
+    """Return accuracy by model, in running order, and family; one row for all sweeps.
 
-    The family of a task that the `tasks` table does not have is `unknown`.
+    The family of a task that the `tasks` table lacks is `unknown`.
     """
     sql = SCORES_SQL.format(families=FAMILIES_SQL, join="left")
     return [_score(**row) for row in rows(connection, sql, sweeps=list(sweep_ids))]
@@ -96,8 +96,8 @@ def subset_scores(connection: "DuckDBPyConnection", *sweep_ids: str) -> list[Fam
 
 
 def all_families(scores: Sequence[FamilyScore]) -> list[FamilyScore]:
-    """One row a model, over the tasks of all of its families; its measure is the mean score where
-    that of every family is."""
+    """Return one row per model, over the tasks of all of its families; its measure is the mean
+    score if that of every family is."""
     totals = []
     for model in dict.fromkeys(s.model for s in scores):
         families = [s for s in scores if s.model == model]

@@ -1,7 +1,7 @@
 """A report's page: sections of figures, tables and texts, by the template `page.html`.
 
-In: sections, and what the report says. Out: `index.html` in a folder, on request figures beside it.
-The page loads nothing from anywhere, so it can be mailed, archived and opened without a network.
+In: sections, and the report's content. Out: `index.html` in a folder, on request figures beside it.
+The page loads nothing from elsewhere, so it can be mailed, archived and opened without a network.
 """
 
 import re
@@ -42,7 +42,7 @@ class Figures:
 
 @dataclass(frozen=True)
 class Transcripts:
-    """Transcripts by attempt id, folded; nothing where there are none."""
+    """Transcripts by attempt id, folded; nothing if there are none."""
 
     shown: Mapping[str, Transcript]
     macro: ClassVar[str] = "transcripts"
@@ -69,7 +69,7 @@ class Section:
 
 @dataclass(frozen=True)
 class PageReport:
-    """A written page, and what it says."""
+    """A written page, and its content."""
 
     page: Path
     plots: dict[str, Path] = field(default_factory=dict)
@@ -90,10 +90,10 @@ def write_page(
     sections: Sequence[Section],
     files: bool = False,
 ) -> Written:
-    """Write a report's page, whose folder is made; with `files` also each figure as SVG and PNG.
+    """Write a report's page and create its folder; with `files` also each figure as SVG and PNG.
 
-    `facts` are for the header. Each file is renamed into place whole, the page last. Returns the
-    report with its figures' files. Raises OSError when the folder cannot be written.
+    `facts` are for the header. Each file is renamed into place when it is complete, the page last.
+    Returns the report with its figures' files. Raises OSError if the folder cannot be written.
     """
     sections = [section for section in sections if section.parts]
     parts = [part for section in sections for part in section.parts]
@@ -115,7 +115,7 @@ def write_page(
 
 
 def inline_svg(text: str, plot: Plot) -> "Markup":
-    """An SVG file's text as an element of a page: themed, with ids no other figure has."""
+    """Return an SVG file's text as an element of a page: themed, with unique ids."""
     from markupsafe import Markup
 
     text = text[text.index("<svg") :]  # what is before is for files: XML declaration and doctype

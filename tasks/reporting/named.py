@@ -36,7 +36,7 @@ Figures = Mapping[str, Any]
 
 
 class NamedFigure(NamedTuple):
-    """One figure, 0 to 1; its interval's ends are None where it has none."""
+    """One figure, 0 to 1; its interval's ends are None without an interval."""
 
     name: str
     value: float | None
@@ -45,7 +45,7 @@ class NamedFigure(NamedTuple):
 
 
 def plan_measures(tasks: Sequence[Sequence[Figures]]) -> list[NamedFigure]:
-    """Every figure of plans, grouped by task. ValueError for no tasks."""
+    """Return every figure of plans, grouped by task. ValueError for no tasks."""
     measures = [NamedFigure("tool F1", tool_f1([plan for task in tasks for plan in task]))]
     for name, kind in OF_LABELS.items():
         # By task twice the right labels, and those made and of the gold plan together.
@@ -59,7 +59,7 @@ def plan_measures(tasks: Sequence[Sequence[Figures]]) -> list[NamedFigure]:
 
 
 def tool_f1(plans: Sequence[Figures]) -> float | None:
-    """The mean F1 of the tools that occur; None if none does."""
+    """Return the mean F1 of the tools that occur; None if none does."""
     right, every = Counter[str](), Counter[str]()
     for plan in plans:
         right.update(plan["right_tools"])

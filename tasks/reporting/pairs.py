@@ -57,7 +57,7 @@ SAME_SEEDS, OTHER_SEEDS = "A/A", "repeats"
 
 @dataclass(frozen=True)
 class Noise:
-    """Pairs of measurements of one set-up. None where no pair has the figure."""
+    """Pairs of measurements of one set-up. None if no pair has the figure."""
 
     cell: results.CellSummary
     kind: str

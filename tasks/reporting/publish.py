@@ -49,7 +49,7 @@ async def publish_report(
     notes: Mapping[str, str] | None = None,
     files: ReportFiles = ReportFiles(),
 ) -> Report:
-    """Build the report of `sweep_ids`, print its tables, leave Prefect artifacts in a flow run."""
+    """Build the report of `sweep_ids`, print its tables, create Prefect artifacts in a flow run."""
     folder = files.out or _folder(catalog, sweep_ids[0].split(":")[1])
     build = partial(build_report, sweep_ids=sweep_ids, out=folder, title=title)
     facts = _facts(catalog, sweep_ids) | dict(notes or {})
@@ -111,7 +111,7 @@ async def publish_if_recorded(checkpoint_id: str, catalog: Catalog, log: StageLo
 async def publish_task_set(
     task_set_id: str, catalog: Catalog, log: StageLog, out: Path | None = None
 ) -> PageReport:
-    """Write the page of a task set; in a flow run leave a link to it. Raises UsageError."""
+    """Write the page of a task set; in a flow run create a link to it. Raises UsageError."""
     folder = out or _folder(catalog, task_set_id)
     build = partial(build_task_set_report, task_set_id=task_set_id, out=folder)
     report: PageReport = await write_report(log, build, catalog)
@@ -134,7 +134,7 @@ async def _show(
 async def write_report(
     _: StageProgress, build: "Callable[[DuckDBPyConnection], Any]", catalog: Catalog
 ) -> Any:
-    """Write a page by `build`, in a thread; in a flow run leave a sweep's figures."""
+    """Write a page by `build`, in a thread; in a flow run create artifacts of a sweep's figures."""
 
     def write() -> Any:
         with closing(connect(catalog.home, MACROS_USED)) as connection:
@@ -166,8 +166,8 @@ def page_address(page: Path, artifacts: Path) -> str | None:
 
 
 async def _leave_figures(report: Report, address: str | None) -> None:
-    """Leave the figures and the link on the stage's task run: Prefect shows a run's artifacts in no
-    order, but those of the flow run, which are the results, before those of its tasks."""
+    """Create the figures and the link on the stage's task run. Prefect shows a run's artifacts in
+    no order, but those of the flow run, which are the results, before those of its tasks."""
     from prefect.artifacts import acreate_image_artifact, acreate_link_artifact
 
     if address is not None:

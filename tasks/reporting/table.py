@@ -1,4 +1,4 @@
-"""The report's one model of a table, and how a table looks in a terminal and in Markdown.
+"""The report's single model of a table, and its rendering in a terminal and in Markdown.
 
 In: columns, each a heading with the function that formats a row, and rows. Out: a `Table` of texts;
 `html` renders it on a page.
@@ -53,7 +53,7 @@ class Table:
         ]
 
     def with_values(self) -> "Table":
-        """The table without the columns that no row has a value in."""
+        """Return the table without empty columns."""
         kept = {
             name: column
             for name, column in self.texts.items()
@@ -97,12 +97,12 @@ class Table:
 def tabulate(
     columns: Columns[Row], found: Sequence[Row], title: str = "", missing: str = "No rows."
 ) -> Table:
-    """A table of the columns that at least one row has a value in."""
+    """Return a table of the columns that have a value in at least one row."""
     return Table(texts(columns, found), title, missing=missing).with_values()
 
 
 def markdown_text(text: str) -> str:
-    """Text as it is, in a Markdown page or a cell of its tables."""
+    """Escape text for a Markdown page or a cell of its tables."""
     return text.replace("\\", "\\\\").replace("|", "\\|").replace("\n", " ").replace("<", "&lt;")
 
 

@@ -107,7 +107,7 @@ class ScorerUse:
 
 
 def scorer_uses(focused: "DuckDBPyConnection") -> list[ScorerUse]:
-    """The scorers of the report's attempts, the first used first."""
+    """Return the scorers of the report's attempts, in order of first use."""
     return [ScorerUse(**row) for row in rows(focused, SCORERS_SQL)]
 
 

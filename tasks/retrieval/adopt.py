@@ -127,8 +127,8 @@ def _checked(
 
 
 def _probed(index: Index) -> dict[str, Any]:
-    """How often a search for a document's name finds it. No exact search measures the loss of an
-    approximate index: over 100 GB it would take longer than all else."""
+    """Return how often a search for a document's name returns it. The loss of an approximate index
+    is not measured by exact search, which over 100 GB would take longer than everything else."""
     rows, names = probe_names(index.documents)
     rows, names = rows[:SAMPLED], names[:SAMPLED]
     hits = index.search(names, min(max(DEPTHS), len(index.documents)))

@@ -1,8 +1,8 @@
 """Approximate search with FAISS: inverted lists or a graph, over the vectors of an index.
 
 In: unit vectors and an `IndexSpec`. Out: ``index.faiss``, loaded by memory map; rows and scores by
-inner product. TUTTI_SEARCH_GPUS is the number of GPUs that a search uses: inverted lists the first
-that is visible, flat indexes all. A flat index has no FAISS file: on the CPU `exact` searches the
+inner product. TUTTI_SEARCH_GPUS is the number of GPUs for a search: inverted lists use the first
+visible one, flat indexes all. A flat index has no FAISS file: on the CPU `exact` searches the
 vectors, on a GPU FAISS's Flat.
 """
 
@@ -105,7 +105,7 @@ def limit_threads(count: int) -> None:
 
 
 class Ann:
-    """A loaded FAISS index. Not thread-safe on a GPU."""
+    """A loaded FAISS index. It is not thread-safe on a GPU."""
 
     def __init__(
         self, index: Any, spec: IndexSpec, on_gpu: bool = False, distances: bool = False

@@ -98,7 +98,7 @@ class Batcher(Generic[Item, Result]):
         bell.cancel()
 
     def _take(self) -> list[tuple[_QueuedRequest[Item, Result], Item]]:
-        """The next batch: of the oldest request one item, then always of the lightest."""
+        """Return the next batch: one item of the oldest request, then always of the lightest."""
         batch: list[tuple[_QueuedRequest[Item, Result], Item]] = []
         weight = 0
         if len(self._lightest) > 2 * len(self._waiting) + LIMIT:

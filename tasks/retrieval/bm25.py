@@ -21,7 +21,7 @@ FOLDER = "bm25"
 
 
 def tokenize(text: str) -> list[str]:
-    """Lower-case runs of letters, digits and underscores, in every script."""
+    """Return lower-case runs of letters, digits and underscores, in every script."""
     return TOKEN.findall(text.lower())
 
 
@@ -47,14 +47,14 @@ class WordIndex:
     """Posting lists; thread-safe."""
 
     def __init__(self, index: Any) -> None:
-        """`index` is bm25s's; `loaded` and `of` make one."""
+        """`index` is bm25s's; `loaded` and `of` create one."""
         self._words: dict[str, int] = index.vocab_dict
         self._scores, self._rows = index.scores["data"], index.scores["indices"]
         self._starts, self._documents = index.scores["indptr"], int(index.scores["num_docs"])
 
     @classmethod
     def loaded(cls, folder: Path) -> "WordIndex":
-        """Load by memory map what `write_bm25` wrote into `folder`."""
+        """Load what `write_bm25` wrote into `folder` by memory map."""
         import bm25s
 
         return cls(bm25s.BM25.load(folder, mmap=True, show_progress=False))

@@ -1,8 +1,8 @@
-"""Builds an index: documents and an `IndexSpec` in, an artifact folder out.
+"""Building an index: documents and an `IndexSpec` in, an artifact folder out.
 
 An index's id is the hash of corpus, embedder and spec. Work happens in ``<folder>.building``, where
 a run after a crash resumes; the final folder appears complete or not at all. Documents are embedded
-in shards, each a file that one worker writes whole; more than one worker, or a cluster, uses
+in shards, each a file that one worker writes completely; more than one worker, or a cluster, uses
 dask.distributed.
 """
 
@@ -120,7 +120,7 @@ def _embed_each(
 
 
 def join_shards(folder: Path, count: int, path: Path) -> None:
-    """Write the vectors of all shards into one file, in order, whole or not at all."""
+    """Write the vectors of all shards into one file, in order, completely or not at all."""
     if path.exists():
         return
     shapes = [np.load(shard_path(folder, shard), mmap_mode="r").shape for shard in range(count)]

@@ -36,7 +36,7 @@ STARS: dict[Any, str] = {
 
 @dataclass(frozen=True)
 class Parameter:
-    """One parameter: its name and the `repr` of its default (None: it has no default)."""
+    """One parameter: its name and the `repr` of its default (None: no default)."""
 
     name: str
     default: str | None
@@ -58,7 +58,7 @@ class Document:
 
     @property
     def text(self) -> str:
-        """The text that is embedded, and that an agent's search returns: short labelled lines."""
+        """The text for the embedding and an agent's search: short labelled lines."""
         lines = [self.name, f"module {self.module}", f"kind {self.kind}"]
         if self.parameters is not None:
             lines.append(f"takes {len(self.parameters)}")

@@ -33,7 +33,7 @@ ReadDocument = tuple[str, str]  # a file's title, which may be empty, and its te
 
 
 def read_plain(path: Path) -> ReadDocument:
-    """A text file, without a title. Raises Unreadable, OSError."""
+    """Read a text file, without a title. Raises Unreadable, OSError."""
     return "", with_paragraphs(decoded(path))
 
 
@@ -45,7 +45,7 @@ def read_markdown(path: Path) -> ReadDocument:
 
 
 def decoded(path: Path) -> str:
-    """The file's text, with ``\\n`` as line ends. Raises Unreadable for what is not text."""
+    r"""Return the file's text, with ``\n`` as line ends. Raises Unreadable if it is not text."""
     data = path.read_bytes()
     if b"\0" in data:
         raise Unreadable("binary, not text")
@@ -57,7 +57,7 @@ def decoded(path: Path) -> str:
 
 
 def with_paragraphs(text: str, empty: str = "the file is empty") -> str:
-    """The text with one blank line between paragraphs. Raises Unreadable if it is empty."""
+    """Return the text with one blank line between paragraphs. Raises Unreadable if it is empty."""
     found = BLANK_LINES.sub("\n\n", text).strip()
     if not found:
         raise Unreadable(empty)
@@ -112,7 +112,7 @@ class _Reader(HTMLParser):
 
 
 def read_html(path: Path) -> ReadDocument:
-    """An HTML file, titled by its ``title``. Raises Unreadable, OSError."""
+    """Read an HTML file, titled by its ``title``. Raises Unreadable, OSError."""
     reader = _Reader()
     reader.feed(decoded(path))
     reader.close()
@@ -129,7 +129,7 @@ _BROKEN_PDF = (PyPdfError, ValueError, LookupError, TypeError, AttributeError, R
 
 
 def read_pdf(path: Path) -> ReadDocument:
-    """A PDF file, titled by its metadata. Raises Unreadable, OSError."""
+    """Read a PDF file, titled by its metadata. Raises Unreadable, OSError."""
     try:
         reader = PdfReader(path)
         if reader.is_encrypted and not reader.decrypt(""):
@@ -160,7 +160,7 @@ KNOWN = ", ".join((*READERS, JSONL))
 
 @dataclass
 class DocumentSet:
-    """The passages of a folder, and what was left out."""
+    """The passages of a folder, and the skipped files."""
 
     passages: list[Passage] = field(default_factory=list)
     files: int = 0
@@ -175,7 +175,7 @@ class DocumentSet:
 
 
 def open_documents(path: Path, tell: Callable[[str], None]) -> Path | list[Passage]:
-    """The source of an index: a JSONL file as it is, or the passages of a folder or document.
+    """The source of an index: a JSONL file unchanged, or the passages of a folder or document.
 
     `tell` gets a line on each file that could not be read, and the counts. Raises CorpusRefused.
     """
@@ -203,7 +203,7 @@ def read_documents(path: Path) -> DocumentSet:
 
 
 def _files(path: Path, root: Path, skipped: Counter[str]) -> Iterator[Path]:
-    """The files that can be read, by path. Links are followed only to files within `root`."""
+    """Yield the readable files, by path. Links are followed only to files within `root`."""
     if path.is_file():
         yield path
         return

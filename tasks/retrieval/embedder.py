@@ -98,7 +98,7 @@ class HashedNgrams:
 
     @classmethod
     def load(cls, folder: Path) -> "HashedNgrams":
-        """Load the embedder that an index was built with. Raises FileNotFoundError."""
+        """Load the embedder with which an index was built. Raises FileNotFoundError."""
         return cls(np.load(folder / "idf.npy"))
 
 
@@ -114,7 +114,7 @@ class NearnessIndex:
         self._known = np.concatenate([self._embedder.embed(part) for part in parts])
 
     def nearest(self, text: str, most: int) -> list[tuple[int, float]]:
-        """Places of the nearest texts with their cosines, nearest first."""
+        """Return the indices of the nearest texts with their cosines, nearest first."""
         cosines = self._known @ self._embedder.embed([text])[0]
         order = np.argsort(-cosines, kind="stable")[:most]
         return [(int(place), float(cosines[place])) for place in order]

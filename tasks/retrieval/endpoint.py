@@ -77,7 +77,7 @@ class JsonPost:
 
 @dataclass(frozen=True)
 class EndpointEmbedder:
-    """An endpoint and the model it embeds with."""
+    """An endpoint and its embedding model."""
 
     url: str  # its base, ending in ``/v1``
     model: str
@@ -87,7 +87,7 @@ class EndpointEmbedder:
     requests_at_once: int = 8
 
     def describe(self) -> dict[str, Any]:
-        """The model and its width: the same model at another URL makes the same index."""
+        """Return the model and its width: the same model at another URL makes the same index."""
         return {"kind": "endpoint", "model": self.model, "dimensions": self.dimensions}
 
     def save(self, folder: Path) -> None:
@@ -95,7 +95,7 @@ class EndpointEmbedder:
 
     @classmethod
     def load(cls, folder: Path) -> "EndpointEmbedder":
-        """Load the embedder that an index was built with. Raises FileNotFoundError."""
+        """Load the embedder with which an index was built. Raises FileNotFoundError."""
         return cls(**json.loads((folder / FILE).read_text()))
 
     def embed(self, texts: Sequence[str]) -> Vectors:

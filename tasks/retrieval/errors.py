@@ -24,7 +24,7 @@ class EmbedderFailed(RetrievalError):
 
 
 class FilterUnknown(RetrievalError):
-    """A filter names a document or a pool that the index does not have."""
+    """A filter names a document or a pool that the index lacks."""
 
 
 class RerankerFailed(RetrievalError):

@@ -65,7 +65,7 @@ class LinkedFile:
         return cls(str(path.resolve()), status.st_size, status.st_mtime_ns, digest.hexdigest())
 
     def checked(self) -> Path:
-        """Its path. Raises IndexDamaged where the file is missing or was changed."""
+        """Return its path. Raises IndexDamaged if the file is missing or was changed."""
         path = Path(self.path)
         try:
             status = path.stat()
@@ -106,7 +106,7 @@ class ForeignIndex:
     distances: bool  # whether it ranks by squared distance, not by inner product
 
     def searcher(self, spec: IndexSpec, gpus: int) -> Ann | None:
-        """FAISS's own search; None where the plain vectors are searched exactly."""
+        """Return FAISS's own search; None if the plain vectors are searched exactly."""
         if self.kind == "flat" and self.vectors is not None and not gpus:
             return None
         # Compressed codes without lists stay on the CPU: filters and any k work there.
@@ -135,7 +135,7 @@ def probe_in_child(path: Path) -> None:
 
 
 def probe(path: Path) -> None:
-    """Search all of a file within a limit of memory. `open_foreign` refuses other kinds later."""
+    """Search all of a file within a memory limit. `open_foreign` refuses other kinds later."""
     most = PROBE_BYTES + 3 * path.stat().st_size
     resource.setrlimit(resource.RLIMIT_AS, (most, most))
     try:
@@ -179,7 +179,7 @@ def open_foreign(path: Path) -> ForeignIndex:
 
 
 class _Held:
-    """Memory of a FAISS index as numpy sees it, which keeps the index as long as an array lives."""
+    """Memory of a FAISS index as a numpy array, which keeps the index alive as long as it lives."""
 
     def __init__(self, flat: Any, owner: Any) -> None:
         library: Any = faiss
@@ -189,7 +189,7 @@ class _Held:
 
 
 def _check_lengths(path: Path, vectors: Vectors) -> None:
-    """Exact search compares inner products, which rank as intended for unit vectors only."""
+    """Check that the vectors have unit length, because exact search ranks by inner products."""
     rows = np.linspace(0, len(vectors) - 1, min(SAMPLED, len(vectors))).astype(np.int64)
     lengths = np.linalg.norm(np.asarray(vectors[rows], dtype=np.float64), axis=1)
     worst = int(np.argmax(np.abs(lengths - 1)))

@@ -1,4 +1,4 @@
-"""Loads an index over documents and searches it: for each query its best documents, with scores and
+"""Loading and searching an index over documents: for each query its best documents, with scores and
 their rank in each ranking. Loading maps files into memory and reads almost nothing.
 
 A flat index is searched exactly; ivf and hnsw are searched approximately by FAISS. A search with a
@@ -58,7 +58,7 @@ class Index:
     """A loaded index; `search` is thread-safe unless FAISS uses a GPU."""
 
     def __init__(self, folder: Path, embedder: Embedder | None = None, gpus: int = 0) -> None:
-        """`embedder` replaces the one it was built with; `gpus`: GPUs that the caller holds."""
+        """`embedder` replaces the index's own; `gpus`: GPUs that the caller holds."""
         self.manifest = read_manifest(folder)
         self.index_id: str = self.manifest["index_id"]
         self.spec = IndexSpec(**self.manifest["spec"])
@@ -77,7 +77,7 @@ class Index:
 
     @property
     def vectors(self) -> Vectors:
-        """All its vectors [n, d], mapped. Raises ValueError where an imported index has none."""
+        """All its vectors [n, d], mapped. Raises ValueError if an imported index has none."""
         if self._vectors is None:
             raise ValueError(f"{self.index_id} was imported without plain vectors")
         return self._vectors
@@ -95,10 +95,10 @@ class Index:
         rows: Rows | None = None,
         approximate: bool = False,
     ) -> list[list[Hit]]:
-        """The `k` best documents of each query, best first, equal scores by row.
+        """Return the `k` best documents of each query, best first, equal scores by row.
 
         `rows` (ascending) limits the search; exactly, unless `approximate` leaves it to FAISS.
-        Raises ValueError for a mode that the index does not have, EmbedderFailed.
+        Raises ValueError for a mode that the index lacks, EmbedderFailed.
         """
         mode = mode or self.modes[0]
         if mode not in self.modes:
@@ -116,8 +116,8 @@ class Index:
     def nearest(
         self, vectors: Vectors, k: int, rows: Rows | None = None, approximate: bool = False
     ) -> Neighbours:
-        """The `k` nearest rows of each unit vector [q, dimensions], filtered as in `search`. An
-        imported index without plain vectors filters as exactly as FAISS can."""
+        """Return the `k` nearest rows of each unit vector [q, dimensions], filtered as in `search`.
+        An imported index without plain vectors filters as exactly as FAISS can."""
         ann, given = self._ann, rows is not None
         exactly = ann is None or (given and not (approximate and ann.filters))
         exactly = exactly or (ann is not None and ann.most is not None and k > ann.most)

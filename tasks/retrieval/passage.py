@@ -62,7 +62,7 @@ def stdlib_passages(documents: Iterable[Document]) -> Iterator[Passage]:
 
 
 def read_jsonl(path: Path) -> Iterator[Passage]:
-    """Passages of a JSONL file, one a line. Raises CorpusRefused naming the line."""
+    """Yield the passages of a JSONL file, one per line. Raises CorpusRefused naming the line."""
     with path.open("rb") as lines:
         for number, line in enumerate(lines, 1):
             if line.strip():
@@ -92,7 +92,7 @@ def hash_passages(passages: Iterable[Passage]) -> str:
 
 
 def write_passages(passages: Iterable[Passage], folder: Path) -> int:
-    """Write the three files whole or not at all; returns the number of passages.
+    """Write the three files completely or not at all; return the number of passages.
 
     Raises CorpusRefused for a duplicate id and for an empty corpus.
     """
@@ -109,7 +109,7 @@ def write_passages(passages: Iterable[Passage], folder: Path) -> int:
 
 
 def index_lines(path: Path, folder: Path) -> tuple[int, str]:
-    """Write where each document of another program's JSONL file is; returns number and hash.
+    """Write the position of each document in another program's JSONL file; return number and hash.
 
     Raises CorpusRefused as `read_jsonl` and `write_passages`.
     """
@@ -158,7 +158,7 @@ class PassageStore(Sequence[Passage]):
     """The passages of a folder, read on demand; thread-safe."""
 
     def __init__(self, folder: Path, documents: Path | None = None) -> None:
-        """`documents`: the lines of another program, where they are not in the folder."""
+        """`documents`: the lines of another program, if they are not in the folder."""
         self._is_own = documents is None
         # As plain arrays over the maps: asking a memmap for one value costs five times as much.
         self._offsets = np.asarray(np.load(folder / OFFSETS, mmap_mode="r"))

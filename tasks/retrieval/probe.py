@@ -1,7 +1,7 @@
-"""Quality checks of a finished index, stored in its manifest, and the manifest for people.
+"""Quality checks of a finished index, stored in its manifest, and the manifest as a page.
 
 ``recall``: how often a document is among the top k for its own name. ``probe``: the share of the
-exact top ten that the index finds (1 for a flat one).
+exact top ten that the index returns (1 for a flat one).
 """
 
 from collections.abc import Mapping, Sequence
@@ -20,7 +20,7 @@ WORDS = 12  # characters of a text, if titles are not unique
 
 
 def probe_names(store: PassageStore) -> tuple[list[int], list[str]]:
-    """Up to 500 rows, drawn with a fixed seed, and a name for each: its title, or its first
+    """Return up to 500 rows, drawn with a fixed seed, and a name for each: its title, or its first
     words."""
     rows = Random(0).sample(range(len(store)), min(QUERIES, len(store)))
     passages = [store[row] for row in rows]
@@ -33,7 +33,7 @@ def probe_names(store: PassageStore) -> tuple[list[int], list[str]]:
 def probe_recall(
     queries: Vectors, rows: Sequence[int], vectors: Vectors, ann: Ann | None
 ) -> dict[str, Any]:
-    """The manifest's ``recall`` and ``probe``; `queries` [q, d] search for `rows`."""
+    """Return the manifest's ``recall`` and ``probe``; `queries` [q, d] search for `rows`."""
     depth = min(max(DEPTHS), len(vectors))
     exact = search_exact(queries, vectors, depth)
     found = exact if ann is None else ann.search(queries, depth)
@@ -51,7 +51,7 @@ def overlap_share(exact: Neighbours, found: Neighbours) -> float:
 
 
 def recall_line(manifest: Mapping[str, Any]) -> str:
-    """``@1 0.912, @10 0.994``: how often a document is found by its own name."""
+    """``@1 0.912, @10 0.994``: how often a search for its own name returns a document."""
     recall = manifest["recall"].items()
     return ", ".join(f"@{name.rsplit('_', 1)[1]} {value:.3f}" for name, value in recall)
 

@@ -1,8 +1,8 @@
 """The request and response format of ``POST /retrieve``.
 
 A body with ``eid`` has the form of ToolOrchestra's clients: the answer is a bare list of lists, in
-which every document carries its text as ``contents`` and as ``content``. ``eid`` names a pool: a
-set of documents, by a JSON file, that a search may be limited to.
+which every document has its text as ``contents`` and as ``content``. ``eid`` names a pool, a set of
+documents in a JSON file to which a search may be limited.
 """
 
 import json
@@ -61,12 +61,12 @@ class SearchRequest(BaseModel):
 
     @property
     def passages(self) -> int:
-        """The most passages that its answer may hold."""
+        """Return the most passages that its answer may hold."""
         return len(self.queries) * self.topk * (1 + 2 * self.neighbours)
 
     @property
     def weight(self) -> int:
-        """The cost of the search, in units of about a microsecond."""
+        """Return the cost of the search, in units of about a microsecond."""
         return sum(map(len, self.queries)) + 10 * self.topk + len(self.ids or ())
 
 

@@ -1,9 +1,9 @@
 """The retrieval service: ``POST /retrieve`` over one index.
 
-Run: ``python -m tutti.tasks.retrieval.service --index FOLDER --port PORT``. Queries that come
-together are searched together, in a thread, and those of a large request take turns with others';
-reranking and web search run beside, each for its own request. The gateway's server and rules check
-each request.
+Run: ``python -m tutti.tasks.retrieval.service --index FOLDER --port PORT``. Concurrent queries are
+searched together, in a thread, and those of a large request alternate with others'; reranking and
+web search run concurrently, each for its own request. The gateway's server and rules check each
+request.
 """
 
 import argparse
@@ -105,7 +105,7 @@ class SearchService:
         return ask
 
     async def answer(self, ask: SearchRequest) -> tuple[list[list[Hit]], list[str]]:
-        """Hits of each query, and errors of the optional steps. Raises RetrievalError."""
+        """Return hits of each query, and errors of the optional steps. Raises RetrievalError."""
         k = min(ask.topk * RERANKED_PER_HIT, MAX_TOPK) if ask.rerank else ask.topk
         asks = [ask.model_copy(update={"queries": (q,), "topk": k}) for q in ask.queries]
         found = list[list[Hit]]()
@@ -153,7 +153,7 @@ class SearchService:
         return sorted(scored, key=lambda hit: (-hit.score, hit.row))[:k]
 
     async def _from_web(self, query: str, hits: list[Hit], k: int) -> tuple[list[Hit], str | None]:
-        """Local hits, followed by the web's with scores -1, -2, … if there are too few."""
+        """Return local hits, followed by the web's with scores -1, -2, … if there are too few."""
         if self.web is None or len(hits) >= min(self.options.web_below, k):
             return hits, None
         try:
@@ -168,7 +168,7 @@ class SearchService:
 async def open_service(
     folder: Path, options: Options | None = None, embedder: Embedder | None = None
 ) -> AsyncIterator[Server]:
-    """Load the index; yields its server, which does not listen yet."""
+    """Load the index; yield its server, which does not listen yet."""
     searching = SearchService(Index(folder, embedder, gpu_count()), options or Options())
     tasks: set[asyncio.Task[None]] = set()
 
@@ -292,7 +292,7 @@ def run(
 
 
 def web_of(given: str) -> WebSearch:
-    """The web search that a flag names. Raises ValueError."""
+    """Return the web search that a flag names. Raises ValueError."""
     if given == "tavily":
         return HttpSearch(name="tavily")
     if given.startswith("mcp:"):

@@ -1,4 +1,4 @@
-"""Runs programs that a model wrote: a program in, its output and exit status out.
+"""Running programs that a model wrote: a program in, its output and exit status out.
 
 A program runs under this Python's base interpreter, with the standard library only, no environment,
 no input and an empty working folder that is deleted afterwards. `Sandbox` runs a program once;

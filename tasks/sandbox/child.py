@@ -50,7 +50,7 @@ def serve_cells(ready: bytes, settings: dict[str, Any]) -> None:
 
 
 def converse(ready: bytes, settings: dict[str, Any]) -> None:
-    """Run the program that comes as the first message, with `send` and `receive` for messages."""
+    """Run the program in the first message, with `send` and `receive` for messages."""
     import fcntl
     import os
 
@@ -80,7 +80,7 @@ def converse(ready: bytes, settings: dict[str, Any]) -> None:
 
 
 def execute(source: bytes, variables: dict[str, Any]) -> None:
-    """Run a program; exits with 1 if it raises."""
+    """Run a program; exit with 1 if it raises."""
     import sys
 
     try:
@@ -93,7 +93,7 @@ def execute(source: bytes, variables: dict[str, Any]) -> None:
 
 
 def run_cell(source: bytes, name: str, variables: dict[str, Any]) -> bytes:
-    """Run one cell and show its last expression's value; returns b"o", or b"e" if it raised."""
+    """Run one cell and show its last expression's value; return b"o", or b"e" if it raised."""
     import ast
     import sys
 
@@ -127,7 +127,7 @@ def lower(
     walled: bool,
     files: int,
 ) -> Any:
-    """Permanently drop all rights that the program must not have; returns its module."""
+    """Permanently drop all rights that the program must not have; return its module."""
     import os
     import resource
     import sys
@@ -170,7 +170,7 @@ def filter_calls(call_filter: bytes, required: bool) -> None:
 
 
 def show_error(error: BaseException, source: bytes, name: str) -> None:
-    """The traceback as Python shows it, with the program's own lines, from its first frame on."""
+    """Print the traceback as Python does, with the program's own lines, from its first frame on."""
     import sys
 
     try:

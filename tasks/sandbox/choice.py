@@ -48,7 +48,7 @@ _unsafe: ContextVar[bool] = ContextVar("unsafe_sandbox", default=False)
 
 @contextmanager
 def unsafe_sandbox(allowed: bool) -> Iterator[None]:
-    """For the block, the operator allows (or not) running programs without isolation."""
+    """Set for the block whether the operator allows running programs without isolation."""
     token = _unsafe.set(allowed)
     try:
         yield
@@ -57,7 +57,7 @@ def unsafe_sandbox(allowed: bool) -> Iterator[None]:
 
 
 def level_for_models() -> str:
-    """The level for programs that models write. Raises SandboxUnavailable without one."""
+    """Return the level for programs that models write. Raises SandboxUnavailable without one."""
     named = os.environ.get(VARIABLE, "")
     if named and named not in LEVELS:
         raise SandboxUnavailable(f"{VARIABLE}={named}: there are {', '.join(LEVELS)}")
@@ -91,7 +91,7 @@ class CodeRunner(Protocol):
 
 
 class NoSandbox:
-    """A substitute for a sandbox where no program may run; every use raises."""
+    """A substitute for a sandbox that must not run programs; every use raises."""
 
     def __init__(self, reason: str) -> None:
         self._reason = reason

@@ -129,7 +129,7 @@ _Step = tuple[int, int, int, int]  # code, how many to skip if true, if false, o
 
 
 def system_call_filter(walled: bool) -> bytes:
-    """The filter for this machine; b"" if its call numbers are unknown.
+    """Return the filter for this machine; b"" if its call numbers are unknown.
 
     `walled`: sockets within the host only, and no namespaces. Otherwise also: no connecting
     sockets, no new processes or programs, no access to other processes.

@@ -46,7 +46,7 @@ class Pipe:
                 self._on_flood()
 
     async def exactly(self, count: int) -> bytes:
-        """Read the given number of bytes; fewer at the end of the stream."""
+        """Read exactly `count` bytes; fewer at the end of the stream."""
         pieces, size = [self._ahead], len(self._ahead)
         while size < count and (chunk := await self._stream.read(2**16)):
             pieces.append(chunk)

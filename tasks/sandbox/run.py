@@ -126,7 +126,7 @@ class Sandbox:
     """Runs programs at one level; any number concurrently."""
 
     def __init__(self, level: str, limits: SandboxLimits = DEFAULT_LIMITS) -> None:
-        """Probe the level (once a process). Raises SandboxUnavailable if it does not work."""
+        """Probe the level (once per process). Raises SandboxUnavailable if it does not work."""
         self._identity = checked_identity(level)
         self.level = level
         self.limits = limits

@@ -32,7 +32,7 @@ class SandboxSession:
     """One program's interpreter: started by its first cell, and restarted after it was lost."""
 
     def __init__(self, level: str, limits: SandboxLimits = DEFAULT_LIMITS) -> None:
-        """Probe the level (once a process). Raises SandboxUnavailable if it does not work."""
+        """Probe the level (once per process). Raises SandboxUnavailable if it does not work."""
         self._identity = checked_identity(level)
         self.level = level
         self.limits = limits

@@ -1,4 +1,4 @@
-"""Builds the command that starts a program at an isolation level with limits.
+"""Building the command that starts a program at an isolation level with limits.
 
 A launcher (bwrap, or unshare and a few mounts) builds the isolation. Then `child` lowers the limits
 permanently from inside and runs the program. When started by root, each run gets its own user id:

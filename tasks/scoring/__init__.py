@@ -1,4 +1,4 @@
-"""Scorers: they score answers. To add one, write a file with a `Scorer` and a line in `SCORERS`."""
+"""Scorers of answers. To add one, write a file with a `Scorer` and a line in `SCORERS`."""
 
 from typing import TYPE_CHECKING
 

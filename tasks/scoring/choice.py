@@ -1,12 +1,12 @@
 r"""Multiple choice by letter. Target: ``{"answer": "C", "choices": 4 or the choices' texts}``.
 
 The letter is read from the first of these that exists: the attempt's answer; the last line with a
-``\boxed{}``; the last ``<answer>C</answer>`` or ``{"answer": "C"}``; the last line that says
-"Answer: C", "the answer is (C)", "C is the answer" (or the first of these in Chinese), or that is
-the heading "Answer" above the answer; a last message that is only a letter. It must be one letter
-("C", "(c)", "C. Paris", "Option C", ``\text{C}``) or the whole text of one choice; after "answer:"
-a reason may follow. Ambiguous answers are wrong: two letters ("C or D", two boxes, tags or lines
-that differ), a letter beyond the choices, or "A cat" (an article?).
+``\boxed{}``; the last ``<answer>C</answer>`` or ``{"answer": "C"}``; the last line with "Answer:
+C", "the answer is (C)", "C is the answer" (or the first of these in Chinese), or with the heading
+"Answer" above the answer; a last message that is only a letter. It must be one letter ("C", "(c)",
+"C. Paris", "Option C", ``\text{C}``) or the whole text of one choice; after "answer:" a reason may
+follow. Ambiguous answers are wrong: two letters ("C or D", two boxes, tags or lines that differ), a
+letter beyond the choices, or "A cat" (an article?).
 """
 
 import re

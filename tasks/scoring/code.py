@@ -1,7 +1,7 @@
-"""Code, by its tests, in the sandbox. Two kinds of target:
+"""Code, tested in the sandbox. There are two kinds of target:
 
-``{"tests": Python that raises where the code is wrong, "entry_point": name, "prompt": text that the
-code continues}`` (HumanEval, MBPP): where the tests define ``check``, it is called with the entry
+``{"tests": Python that raises if the code is wrong, "entry_point": name, "prompt": text that the
+code continues}`` (HumanEval, MBPP): if the tests define ``check``, it is called with the entry
 point. ``{"cases": [{"input": text, "output": text}], "entry_point": name or nothing}``
 (LiveCodeBench): without an entry point the code is a program that reads standard input; with one it
 is a function, or a method of ``Solution``, that takes one JSON value per line.
@@ -64,7 +64,7 @@ def completed(code: str, prompt: str, entry_point: str | None) -> str:
 
 
 def before_definition(prompt: str, entry_point: str | None) -> str:
-    """The part of a prompt before the requested function: imports, other functions."""
+    """Return the part of a prompt before the requested function: imports, other functions."""
     start = _definition(prompt, entry_point) if entry_point else None
     return prompt[: start.start()] if start and not start[0][0].isspace() else ""  # not a method
 

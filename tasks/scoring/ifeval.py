@@ -52,9 +52,9 @@ def sentences(text: str) -> list[str]:
 
 
 def pieces(text: str) -> list[str]:
-    """The texts between the ends of sentences, also those without words (an emoji by itself).
+    """The texts between the ends of sentences, including those without words (an emoji by itself).
 
-    A sentence ends with its mark and the quotes or brackets after it, where white space or nothing
+    A sentence ends with its mark and the quotes or brackets after it, if white space or nothing
     follows, but not after a title ("Dr."), an initial, a list's number, or "No." and the like
     before a number; after another abbreviation or an ellipsis only if a capital follows. A line
     break alone does not end a sentence; text after the last mark is one more sentence.
@@ -88,7 +88,7 @@ def _ends_sentence(text: str, start: int, match: re.Match[str]) -> bool:
 
 
 def language_of(text: str) -> str | None:
-    """The most likely language's code; None where the text has no features of any."""
+    """Return the most likely language's code; None if the text has no features of any."""
     from langdetect import DetectorFactory, LangDetectException, detect
 
     DetectorFactory.seed = SEED

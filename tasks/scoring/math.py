@@ -1,17 +1,17 @@
-r"""Mathematics: formulas that are equal, by math-verify and sympy in a process that can be killed.
+"""Mathematics: equality of formulas, by math-verify and sympy in a process that can be killed.
 
 Target: ``{"answer": LaTeX or list of alternatives}``. The attempt's formula is the last box of its
-answer, else that answer. Of a sentence that states the formula only the stated part is read. Where
+answer, else that answer. From a sentence that states the formula only the stated part is read. If
 both sides have a unit of measurement, it must be the same. A gold answer in words is compared as
 words: as a formula, a word would be the product of its letters. ``50%`` equals both 0.5 and 50 (the
 library's rule: gold sets do not agree on it).
 
-A gold answer that cannot be read or evaluated raises ScorerFailed; such an attempt's formula is
+A gold answer that cannot be parsed or evaluated raises ScorerFailed; such an attempt's formula is
 wrong. If a comparison does not terminate, the gold answer is evaluated alone; if that works, a late
 comparison is tried once more.
 
 The library's other rules: several values ("16 or 17") are a set, which equals no single value; of
-an equation it takes the right side if the gold answer is not an equation; two adjacent numbers are
+an equation it uses the right side if the gold answer is not an equation; two adjacent numbers are
 added, as in a mixed number; decimals are compared at six places. It does not distinguish subscripts
 of number bases, nor (1, 2) as a point, an interval and a list.
 """
@@ -56,7 +56,7 @@ _WORD = re.compile(r"(?<![\\A-Za-z])[A-Za-z]{3,}\b")
 
 
 def words_of(latex: str) -> str | None:
-    """A gold answer in words, case-folded; None if it is a formula."""
+    """Return a gold answer in words, case-folded; None if it is a formula."""
     plain = _TEXT_WRAPPER.sub(r"\1", latex).strip().strip("$").strip()
     wrapped = _TEXT_WRAPPER.fullmatch(latex.strip()) is not None and not re.search(r"\d", plain)
     if wrapped or (_WORDS.fullmatch(plain) and _FUNCTIONS.isdisjoint(plain.split())):
@@ -65,7 +65,7 @@ def words_of(latex: str) -> str | None:
 
 
 def stated(text: str) -> str:
-    """The formula stated by a short text: "**The answer is 16.**" states 16."""
+    """Return the formula stated by a short text: "**The answer is 16.**" states 16."""
     bold = _BOLD.fullmatch(text)
     plain = bold[2] if bold else text
     match = _STATED.fullmatch(plain.strip())
@@ -76,7 +76,7 @@ def stated(text: str) -> str:
 
 
 def plain_number(formula: str) -> str:
-    """A formula that is one number, as the library reads it; any other as it is."""
+    """Return a formula that is one number in the library's form; any other unchanged."""
     match = _SCIENTIFIC.fullmatch(formula)
     if match:
         return rf"{match[1]} \times 10^{{{match[2].removeprefix('+')}}}"
@@ -137,7 +137,7 @@ class Math(Scorer):
         return answer
 
     async def _ask(self, request: dict[str, str]) -> dict[str, Any]:
-        """The worker's answer, or why it is ``unfinished`` and whether a retry is of no use."""
+        """The worker's answer, or why it is ``unfinished`` and whether a retry is useless."""
         try:
             answer = await child_pool("math_child", MAX_WORKERS).ask(request, self.timeout_s)
         except (WorkerLate, WorkerDied) as error:

@@ -58,7 +58,7 @@ class JudgeSettings:
 
 
 class JudgeClient(Protocol):
-    """The judge model as scorers use it."""
+    """Interface of the judge model for scorers."""
 
     async def ask(
         self, prompt: str, seed: int, settings: JudgeSettings | None = None
@@ -107,7 +107,7 @@ class Scorer:
         return self.evaluate(target, submission)
 
     def evaluate(self, target: Target, submission: Submission) -> Score:
-        """Score one attempt by target and submission alone. Raises ScorerFailed."""
+        """Score one attempt by target and submission only. Raises ScorerFailed."""
         raise NotImplementedError(f"{self.name} needs {self.needs}")
 
     def result(self, correct: bool, value: float | None = None, **fields: Any) -> Score:

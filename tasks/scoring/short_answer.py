@@ -1,11 +1,11 @@
-r"""Short answers: an exact text, a number, or either of both in a text.
+"""Short answers: an exact text, a number, or either in a text.
 
 An attempt's number is read from its answer or, without one, from its last message: from the first
 line with text after the last ``####``; else from the last box; else from all of it. Of several
 numbers the last one counts. A number may have leading zeros, thousands separators, decimals, an
 exponent, a sign and a currency sign; it may be a fraction ("3 1/2" is 3.5). A per cent sign is a
-unit: "50%" is 50, never 0.5. Two numbers agree when they are equal as fractions, or differ by at
-most `tolerance`, and where both have a unit of measurement at their end, it is the same.
+unit: "50%" is 50, never 0.5. Two numbers agree if they are equal as fractions, or differ by at most
+`tolerance`, and any units of measurement at the end of both are the same.
 """
 
 import re
@@ -139,8 +139,7 @@ def units_differ(given: str, expected: str) -> bool:
 
 
 class Numeric(Scorer):
-    """The expected number, as GSM8K asks for it. Target: ``{"answer": "1,000", "tolerance":
-    0}``."""
+    """The expected number, in GSM8K's form. Target: ``{"answer": "1,000", "tolerance": 0}``."""
 
     name = "numeric"
     version = "2"

@@ -1,4 +1,4 @@
-"""Scores a text outside the platform: what another trainer's reward function calls."""
+"""Scoring of a text outside the platform, for the reward functions of other trainers."""
 
 import asyncio
 import json

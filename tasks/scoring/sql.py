@@ -83,7 +83,7 @@ class BirdMeasure(Scorer):
     async def measured(
         self, target: Target, submission: Submission, how: str = "set"
     ) -> tuple[str, dict[str, Any]]:
-        """The predicted query, and what the worker measures of it. Raises ScorerFailed."""
+        """Return the predicted query, and the worker's measurements of it. Raises ScorerFailed."""
         gold, database = needed(target, "sql", str), needed(target, "database", str)
         if not Path(database).is_file():
             raise ScorerFailed(f"{self.name}: no database {database}")

@@ -17,7 +17,7 @@ def same(one: Any, other: Any) -> bool:
 
 
 def first_difference(expected: Any, actual: Any, path: str = "") -> dict[str, Any] | None:
-    """Where two JSON values first differ, keys in sorted order; None if they are equal.
+    """Return where two JSON values first differ, keys in sorted order; None if they are equal.
 
     ``{"path": JSON pointer, "expected": …, "actual": …, "kind": "value", "missing" or "extra"}``.
     """

@@ -6,8 +6,8 @@ as JSON values. For data with several right values, a call has ``"accepted": {ar
 …]}`` instead of ``arguments``, and ``"optional": [argument, …]``. Calls are matched one to one, by
 a maximum matching.
 
-Value: matched / max(expected, made), or matched / expected where extra calls are allowed; 1.0 where
-none was expected and none made. Correct: the value is 1.
+Value: matched / max(expected, made), or matched / expected if extra calls are allowed; 1.0 if none
+was expected and none made. Correct: the value is 1.
 """
 
 import json

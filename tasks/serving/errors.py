@@ -14,7 +14,7 @@ class RegistryError(ServingError):
 
 
 class WeightsError(RegistryError):
-    """A checkpoint is missing, incomplete, or cannot be fetched or judged."""
+    """A checkpoint is missing, incomplete, or cannot be downloaded or checked."""
 
 
 class PriceError(ServingError):
@@ -32,15 +32,15 @@ class ModelsEnvironmentMissing(ServingError):
 
 
 class EndpointFailed(ServingError):
-    """An endpoint that was named by its URL does not answer, or rejects the key."""
+    """An endpoint given by its URL does not answer, or rejects the key."""
 
 
 class EngineFailed(ServingError):
-    """An engine did not start, or refuses what it is told."""
+    """An engine did not start, or refused a request."""
 
 
 class EngineLost(EngineFailed):
-    """An engine died while serving; what was finished is kept."""
+    """An engine died while serving; finished work is stored."""
 
     exit_code = ExitCode.INCOMPLETE
 

@@ -1,6 +1,6 @@
 """Sweeps: suites become plans, plans become cells, cells become attempts in the store.
 
-SuiteError       a suite file is wrong
+SuiteError       a suite file is invalid
 └── GateError    its gates are, or a gate file
 """
 
@@ -8,10 +8,10 @@ from tutti.errors import ExitCode, TuttiError
 
 
 class SuiteError(TuttiError, ValueError):
-    """A suite file is wrong; the message names file, field and value."""
+    """An invalid suite file; the message names file, field and value."""
 
     exit_code = ExitCode.BAD_USAGE
 
 
 class GateError(SuiteError):
-    """A gate file is wrong; the message names file, field and value."""
+    """An invalid gate file; the message names file, field and value."""

@@ -1,4 +1,4 @@
-"""Task synthesis: candidates are proposed, gates decide, every verdict is kept.
+"""Task synthesis: candidates are proposed, gates decide, every verdict is stored.
 
 `families` and `generate`: questions over the standard library. `domains`, `programs`, `gating`,
 `making`: whole domains with a database, tools and a policy. `documents`: questions about a user's

@@ -1,4 +1,4 @@
-"""How many tasks of a set were accepted and rejected, and why.
+"""Counts of a set's accepted and rejected tasks, and the reasons.
 
 In: a task set's id. Out: rows of counts, for the terminal and for a flow run's artifacts.
 """
@@ -20,7 +20,7 @@ REASONS_SHOWN = 50
 
 
 def count_tasks(home: Home, task_set_id: str) -> list[dict[str, Any]]:
-    """Tasks by family, split and status."""
+    """Count tasks by family, split and status."""
     return query(
         "select family, split, status, count(*) as n from tasks "
         "where task_set_id = $task_set group by all order by all",
@@ -30,7 +30,7 @@ def count_tasks(home: Home, task_set_id: str) -> list[dict[str, Any]]:
 
 
 def count_reasons(home: Home, task_set_id: str) -> list[dict[str, Any]]:
-    """Tasks by family, split, status and the reason of a rejection; the most frequent
+    """Count tasks by family, split, status and the reason of a rejection; return the most frequent
     `REASONS_SHOWN`."""
     return query(
         "select family, split, status, coalesce(reason, '') as reason, count(*) as n from tasks "
@@ -42,19 +42,19 @@ def count_reasons(home: Home, task_set_id: str) -> list[dict[str, Any]]:
 
 
 def count_gates(home: Home, task_set_id: str) -> list[dict[str, Any]]:
-    """For each gate in its order: how many tasks it was shown, how many it dropped, and the reason
-    of one of them. Empty for a set that was not synthesized, or before verdicts were kept."""
+    """Return for each gate in order the number of tasks it judged and dropped, and the reason of
+    one of them. Empty for a set that was not synthesized, or is older than stored verdicts."""
     return query(GATES_SQL, home, {"id": task_set_id})
 
 
 def gate_lines(gates: Sequence[dict[str, Any]]) -> str:
-    """The rows of `count_gates` as a table of text."""
+    """Format the rows of `count_gates` as a table of text."""
     head = f"{'gate':14} {'shown':>7} {'dropped':>7}  for example"
     rows = [f"{g['gate']:14} {g['shown']:7} {g['dropped']:7}  {g['example'] or ''}" for g in gates]
     return "\n".join([head, *(row.rstrip() for row in rows)])
 
 
 def count_lines(counts: Sequence[dict[str, Any]]) -> str:
-    """The rows of `count_tasks` as a table of text."""
+    """Format the rows of `count_tasks` as a table of text."""
     row = "{family:16} {split:10} {status:10} {n:5}"
     return "\n".join(row.format(**each) for each in counts)

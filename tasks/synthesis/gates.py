@@ -1,7 +1,8 @@
-"""The gates of questions over the standard library: it is no duplicate, an oracle solves it, and a
-no-op agent does not.
+"""The gates of questions over the standard library: no duplicate, solved by an oracle, and not
+solved by a no-op agent.
 
-The agents run through the real agent loop with the real tools. Rejects are kept with their reason.
+The agents run through the real agent loop with the real tools. Rejects are stored with their
+reason.
 """
 
 import asyncio
@@ -20,12 +21,12 @@ WORD = re.compile(r"[A-Za-z0-9_.']+|[^\sA-Za-z0-9_.']")
 
 
 def duplicate_reasons(tasks: Iterable[Task]) -> list[str]:
-    """For each task, why it duplicates an earlier one, or "" if it does not.
+    """Return for each task why it duplicates an earlier one, or "" if it does not.
 
-    Exact: the same words in the same order, case aside. Near: the same family asks about the same
-    slots in other words, or about another document whose question and answer differ from an
+    Exact: the same words in the same order, ignoring case. Near: the same family asks about the
+    same slots in other words, or about another document whose question and answer differ from an
     earlier one's only in the module's name (an alias). A test task is compared with every earlier
-    task, whatever its split, so nothing asked in training is asked again.
+    task, whatever its split, so that no training question is repeated.
     """
     exact: set[tuple[str, ...]] = set()
     near: set[tuple[str, ...]] = set()
@@ -54,7 +55,7 @@ CONCURRENCY = 8
 
 @dataclass
 class LibraryContext:
-    """What the gates may use."""
+    """Resources of the gates."""
 
     toolbox: Toolbox
     show: Show = lambda done, total, note: None
@@ -64,23 +65,23 @@ class LibraryContext:
 
 
 class Duplicates:
-    """Compares with the candidates before."""
+    """Gate that compares tasks with earlier candidates."""
 
     name = "duplicates"
 
     async def judge(self, tasks: Sequence[Task], context: LibraryContext) -> list[Verdict]:
-        """The later of two is rejected."""
+        """Reject the later of two duplicates."""
         return [verdict(reason) for reason in duplicate_reasons(tasks)]
 
 
 class Oracle:
-    """Solves tasks with the tools alone."""
+    """Gate that solves tasks with the tools only."""
 
     name = "oracle"
 
     async def judge(self, tasks: Sequence[Task], context: LibraryContext) -> list[Verdict]:
-        """Raises ToolUnavailable if a tool's service fails: no verdict is better than a wrong
-        one."""
+        """Raises ToolUnavailable if a tool's service fails, because no verdict is better than a
+        wrong one."""
 
         async def one(task: Task) -> Verdict:
             found = await _solved(task, context)
@@ -91,12 +92,12 @@ class Oracle:
 
 
 class NoOp:
-    """Answers without tools."""
+    """Gate that answers without tools."""
 
     name = "no_op"
 
     async def judge(self, tasks: Sequence[Task], context: LibraryContext) -> list[Verdict]:
-        """A task that needs no tools is rejected."""
+        """Reject a task that needs no tools."""
 
         async def one(task: Task) -> Verdict:
             question, environment = opening(task.inputs["question"]), Environment(context.toolbox)

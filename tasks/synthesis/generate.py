@@ -1,4 +1,4 @@
-"""A source of questions over the standard library, and the sets that were made of it."""
+"""A source of questions over the standard library, and the sets from it."""
 
 import json
 from collections.abc import AsyncGenerator, Sequence
@@ -63,7 +63,7 @@ class TaskRequest(BaseModel):
 
 
 def propose(documents: Sequence[Document], request: TaskRequest) -> list[Task]:
-    """Candidates of every family and split, at most the requested number of each, in a fixed
+    """Return candidates of every family and split, at most the requested number of each, in a fixed
     order."""
     candidates: list[Task] = []
     for name in request.families:
@@ -80,7 +80,7 @@ def propose(documents: Sequence[Document], request: TaskRequest) -> list[Task]:
 class StdlibSource(Source):
     """Candidates of the families, which the oracle solves with the real tools.
 
-    Raises ToolUnavailable from its parts if a gate's tool fails.
+    `parts` may raise ToolUnavailable if a gate's tool fails.
     """
 
     gates = tuple(LIBRARY_GATES)
@@ -99,7 +99,7 @@ class StdlibSource(Source):
         self._solutions: dict[str, list[Message]] = {}
 
     async def parts(self, work: Path, made: SetInMaking) -> AsyncGenerator[Path, None]:
-        """One: no candidate is compared with those of other parts."""
+        """Yield one part, because candidates are not compared with those of other parts."""
         folder = work / "judged"
         if not is_judged(folder):
             judged = [Judged(task) for task in propose(self.documents, self.request)]
@@ -112,7 +112,7 @@ class StdlibSource(Source):
         yield folder
 
     def row(self, row: Row, task_set_id: str) -> dict[str, Any]:
-        """Of a question; one that the oracle was shown has its messages."""
+        """Return the row of a question, with messages if the oracle tried it."""
         found = super().row(row, task_set_id)
         if row["gates"][-1] == Duplicates.name and not row["accepted"]:
             return found | {"status": "duplicate"}  # the solution is that of one with the same id
@@ -121,7 +121,7 @@ class StdlibSource(Source):
         return found
 
     def detail(self, made: SetInMaking) -> dict[str, Any]:
-        """What was asked for."""
+        """Return the request."""
         return {"asked": self.request.model_dump(), "corpus_id": corpus_id(self.documents)}
 
 
@@ -131,7 +131,7 @@ def _write_solutions(context: LibraryContext, folder: Path) -> None:
 
 
 def find_made(catalog: Catalog, request: TaskRequest) -> tuple[str, str] | None:
-    """The newest task set for `request`, and the index it was made with."""
+    """Return the newest task set for `request`, and the index that it used."""
     sets = sa.select(cat.artifacts, cat.artifact_parents.c.parent_id).join(
         cat.artifact_parents, cat.artifacts.c.artifact_id == cat.artifact_parents.c.artifact_id
     )
@@ -150,7 +150,7 @@ def _request_hash(request: TaskRequest, index_id: str) -> str:
 
 
 def read_split(catalog: Catalog, task_set_id: str, split: str) -> list[Task]:
-    """The accepted tasks of one split, in the order of their ids."""
+    """Return the accepted tasks of one split, in the order of their ids."""
     file = catalog.home.artifact_folder(task_set_id) / TASKS
     found = (each for each in read_tasks(file, TASK) if each.split == split)
     return sorted(found, key=lambda each: each.task_id)

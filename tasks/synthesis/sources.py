@@ -1,4 +1,4 @@
-"""All requests for task sets, and the source that makes each."""
+"""All requests for task sets, and the source for each."""
 
 from collections.abc import Sequence
 from typing import Annotated
@@ -33,8 +33,8 @@ def source_of(
     catalog: Catalog,
     teachers: TeacherPool | None,
 ) -> Source:
-    """The source of a request; `teachers`: its `models_asked`, None where there are none. Raises
-    UsageError for an index or a set that is not there."""
+    """Return the source of a request; `teachers`: its `models_asked`, or None without any. Raises
+    UsageError for an index or a set that does not exist."""
     match request:
         case PreferenceRequest():
             return PreferenceSource(request, catalog, teachers)

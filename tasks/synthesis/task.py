@@ -1,6 +1,6 @@
-"""Made questions over documents: how a family proposes and solves them.
+"""Generated questions over documents: how a family proposes and solves them.
 
-Its tasks have a question, a verified answer, and the documents the answer depends on.
+Its tasks have a question, a verified answer, and the documents that the answer depends on.
 """
 
 from collections.abc import Iterator, Sequence
@@ -15,7 +15,8 @@ from tutti.tasks.task_sets import Slots, Task
 def question_task(
     family: str, question: str, answer: str, slots: Slots, sources: Sequence[str], split: str
 ) -> Task:
-    """A made task; `answer` is what a correct agent puts in the box, character for character."""
+    """Return a generated task; `answer` is what a correct agent puts in the box, character for
+    character."""
     return Task(
         inputs={"question": question},
         target={"answer": answer},
@@ -39,23 +40,23 @@ class Family(Protocol):
         ...
 
     def solve(self, slots: Slots) -> Oracle:
-        """Solve with the tools alone. Raises LookupError if the results do not contain the
+        """Solve with the tools only. Raises LookupError if the results do not contain the
         answer."""
         ...
 
 
 def search_for(query: str) -> ToolUse:
-    """A use of the `search` tool."""
+    """Return a use of the `search` tool."""
     return ToolUse("search", {"query": query})
 
 
 def run_python(code: str) -> ToolUse:
-    """A use of the `python` tool."""
+    """Return a use of the `python` tool."""
     return ToolUse("python", {"code": code})
 
 
 def entry_lines(result: str, name: str) -> list[str]:
-    """The lines of the document called `name` (full or last part) in a search result.
+    """Return the lines of the document called `name` (full or last part) in a search result.
 
     Raises LookupError if it is not among the hits.
     """

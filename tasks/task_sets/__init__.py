@@ -1,5 +1,5 @@
-"""Tasks: one form for those of public benchmarks and those that tutti makes; gates; how a set is
-made."""
+"""Tasks: one form for those of public benchmarks and those that tutti generates; gates; task set
+creation."""
 
 from typing import TYPE_CHECKING
 

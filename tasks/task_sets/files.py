@@ -1,7 +1,7 @@
 """Files of sets: tasks as lines of JSON, and parts of judged candidates.
 
-A part is a folder that is whole or not there: a run that was killed goes on after the parts that
-exist. Its candidates become rows of `tasks` and `gate_verdicts`.
+A part is a folder that is complete or absent: a killed run resumes after the existing parts. Its
+candidates become rows of `tasks` and `gate_verdicts`.
 """
 
 import json
@@ -41,7 +41,8 @@ Row = Mapping[str, Any]
 
 
 def task_line(task: Task) -> str:
-    """A task as a line: fields with their defaults are left out; its id follows from the others."""
+    """Return a task as a line of JSON, without default values and without its id, which follows
+    from the other fields."""
     return TASK.dump_json(task, exclude_defaults=True, exclude={"stored_id"}).decode()
 
 
@@ -52,7 +53,7 @@ def write_tasks(file: Path, tasks: Iterable[Task]) -> None:
 
 
 def read_tasks(file: Path, of: "TypeAdapter[T]") -> Iterator[T]:
-    """The tasks of a file one by one. Raises UsageError with file, line, field and value."""
+    """Yield the tasks of a file. Raises UsageError with file, line, field and value."""
     with file.open() as lines:
         for number, line in enumerate(lines, 1):
             try:
@@ -62,7 +63,7 @@ def read_tasks(file: Path, of: "TypeAdapter[T]") -> Iterator[T]:
 
 
 def first_error(error: ValidationError) -> str:
-    """The field, what is wrong with it, and its value."""
+    """Return the first error: field, what is wrong with it, and its value."""
     one: dict[str, Any] = dict(error.errors()[0])
     where = ".".join(str(part) for part in one["loc"])
     return f"{where}: {one['msg']}, given {str(one['input'])[:80]!r}"
@@ -73,7 +74,7 @@ def write_part(
     judged: Iterable[Judged[Any]],
     write_files: Callable[[Path], None] = lambda folder: None,
 ) -> Path:
-    """Write candidates, and what `write_files` adds; returns the folder."""
+    """Write candidates and the files of `write_files`; return the folder."""
     temporary = folder.with_name(folder.name + ".tmp")
     shutil.rmtree(temporary, ignore_errors=True)
     temporary.mkdir(parents=True)
@@ -91,20 +92,20 @@ def is_judged(folder: Path) -> bool:
 
 
 def read_part(folder: Path, of: "TypeAdapter[Task]", most: int | None = None) -> Iterator[Row]:
-    """The first `most` candidates."""
+    """Yield the first `most` candidates."""
     for row in pq.read_table(folder / JUDGED).slice(0, most).to_pylist():
         yield row | {"task": of.validate_json(row["task"])}
 
 
 def read_verdicts(folder: Path) -> list[dict[str, Any]]:
-    """The candidates without their tasks: ``task_id``, ``accepted``, ``gates``."""
+    """Return the candidates without their tasks: ``task_id``, ``accepted``, ``gates``."""
     columns = ["task_id", "accepted", "gates"]
     found: list[dict[str, Any]] = pq.read_table(folder / JUDGED, columns=columns).to_pylist()
     return found
 
 
 def task_row(row: Row, task_set_id: str) -> dict[str, Any]:
-    """A row of `tasks`; its slots have the task's attributes, too."""
+    """Return a row of `tasks`; its slots include the task's attributes."""
     task: Task = row["task"]
     is_accepted = row["accepted"]
     return {
@@ -125,8 +126,8 @@ def task_row(row: Row, task_set_id: str) -> dict[str, Any]:
 
 
 def verdict_rows(row: Row, gates: Sequence[str], task_set_id: str) -> Iterator[dict[str, Any]]:
-    """A row of `gate_verdicts` for each gate that a candidate was shown to. `gates`: all of the
-    set, in their order."""
+    """Yield a row of `gate_verdicts` for each gate that judged a candidate. `gates`: all gates of
+    the set, in order."""
     at, last = now(), len(row["gates"]) - 1
     for place, gate in enumerate(row["gates"]):
         passed = row["accepted"] or place < last

@@ -1,7 +1,7 @@
-"""Gates decide which candidates become tasks: one runner for every kind of task.
+"""Gates decide which candidates become tasks; one runner serves every kind of task.
 
-In: candidates, gates in their order, and their context. Out: for each candidate the gates that it
-was shown to, what each measured, and why the last one rejected it.
+In: candidates, gates in their order, and their context. Out: for each candidate the gates that
+judged it, what each measured, and why the last one rejected it.
 """
 
 from collections.abc import Iterable, Sequence
@@ -30,17 +30,17 @@ PASSED = Verdict(True)
 
 
 def verdict(reason: str) -> Verdict:
-    """A rejection with a reason; an empty reason passes."""
+    """Return a rejection with a reason; an empty reason passes."""
     return Verdict(False, reason) if reason else PASSED
 
 
 class Gate(Protocol[Shown, Context]):
-    """A rule for candidates. `Context`: what it may use."""
+    """A rule for candidates. `Context` is the type of its resources."""
 
     name: str
 
     async def judge(self, tasks: Sequence[Shown], context: Context, /) -> Sequence[Verdict]:
-        """A verdict on each candidate, in order."""
+        """Return a verdict on each candidate, in order."""
         ...
 
 
@@ -62,7 +62,7 @@ class Judged(Generic[C]):
             self.reason = found.reason
 
     def as_row(self) -> dict[str, Any]:
-        """The row of a part's file, but for the task itself."""
+        """Return the row of a part's file, without the task itself."""
         return {
             "task_id": self.task.task_id,
             "accepted": self.reason is None,
@@ -75,8 +75,8 @@ class Judged(Generic[C]):
 async def run_gates(
     judged: Sequence[Judged[C]], gates: Iterable[Gate[C, Any]], context: object
 ) -> None:
-    """Show candidates to every gate in order; one that rejects a candidate is its last. Raises what
-    a gate raises."""
+    """Pass candidates through the gates in order; a rejected candidate goes no further. Raises the
+    gates' errors."""
     for gate in gates:
         shown = [each for each in judged if each.reason is None]
         if not shown:

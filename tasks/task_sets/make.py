@@ -1,8 +1,8 @@
-"""Makes a task set from a source's candidates: one way for every kind of task.
+"""Creation of a task set from a source's candidates, the same for every kind of task.
 
 In: a `Source`, a catalog. Out: an artifact ``task_set:...`` with the source's files, and rows of
-`tasks` and `gate_verdicts` for every candidate. The same request gives the same set; a run that was
-killed goes on after the last part that was judged.
+`tasks` and `gate_verdicts` for every candidate. The same request gives the same set; a killed run
+resumes after the last judged part.
 """
 
 import asyncio
@@ -52,7 +52,7 @@ class NothingMade(TuttiError, RuntimeError):
 
 @dataclass(frozen=True)
 class Part:
-    """Candidates of a set that the gates have judged."""
+    """A part of a set's candidates, judged by the gates."""
 
     folder: Path
     candidates: int
@@ -76,7 +76,7 @@ class SetInMaking:
 
     @property
     def is_whole(self) -> bool:
-        """Whether it has as many tasks as are wanted."""
+        """Whether it has as many tasks as requested."""
         return len(self.accepted) == self.size
 
     @property
@@ -85,7 +85,7 @@ class SetInMaking:
         return sum(part.candidates for part in self.parts)
 
     def take(self, folder: Path) -> None:
-        """Add a part, up to the last task that is wanted."""
+        """Add a part, up to the last requested task."""
         before, candidates = len(self.accepted), 0
         for row in read_verdicts(folder):
             if self.is_whole:
@@ -98,17 +98,17 @@ class SetInMaking:
         self.parts.append(Part(folder, candidates, len(self.accepted) - before))
 
     def rows(self, of: "TypeAdapter[Task]") -> Iterator[Row]:
-        """All candidates, in order."""
+        """Yield all candidates, in order."""
         for part in self.parts:
             yield from read_part(part.folder, of, part.candidates)
 
     def drops(self) -> str:
-        """The gates that dropped most, for people."""
+        """Return the gates that dropped most candidates, as text."""
         return ", ".join(f"{gate} {n}" for gate, n in self.dropped.most_common(3)) or "no drops"
 
 
 class Source:
-    """The candidates of a set, and the files and rows of those that pass."""
+    """The candidates of a set, and the files and rows of the accepted ones."""
 
     request_hash: str | None = None
     """Hash of all that decides the set; None: the store's attempts decide, too."""
@@ -128,35 +128,35 @@ class Source:
     """Calls, tokens and USD of this run; empty where no model was asked."""
 
     def parts(self, work: Path, made: SetInMaking) -> AsyncGenerator[Path, None]:
-        """Yield folders of judged candidates (`write_part`) in their order, the same in every run,
-        until there are no more. `made` has all that were yielded before."""
+        """Yield folders of judged candidates (`write_part`) in the same order in every run. `made`
+        has the parts yielded before."""
         raise NotImplementedError
 
     def row(self, row: Row, task_set_id: str) -> dict[str, Any]:
-        """The row of `tasks` of a candidate."""
+        """Return the row of `tasks` for a candidate."""
         return task_row(row, task_set_id)
 
     def write(self, made: SetInMaking, folder: Path) -> Any:
-        """Write the set's files into a folder that does not exist; returns the content that its id
-        is the hash of."""
+        """Write the set's files into a folder that does not exist; return the content whose hash is
+        the set's id."""
         folder.mkdir()
         write_tasks(folder / TASKS, (r["task"] for r in made.rows(self.task_type) if r["accepted"]))
         return sorted(made.accepted)
 
     def detail(self, made: SetInMaking) -> dict[str, Any]:
-        """The detail of the artifact: name, request ..."""
+        """Return the detail of the artifact: name, request ..."""
         raise NotImplementedError
 
     def too_few(self, made: SetInMaking) -> str:
-        """Why there is no set, and what to do, for people."""
+        """Return why there is no set and what to do, as text."""
         what = f"no candidate of {made.candidates} passed the gates"
         return f"{what}; dropped by {made.drops()}"
 
 
 async def make_set(source: Source, catalog: Catalog, show: Show = _show_nothing) -> str:
-    """Make the set, or find an existing one; returns its id.
+    """Make the set or look up an existing one; return its id.
 
-    Raises NothingMade, StoreError, and what the source raises.
+    Raises NothingMade, StoreError, and the source's errors.
     """
     known = find_task_set(catalog, source.request_hash)
     if known is not None:
@@ -186,7 +186,7 @@ async def _gather(source: Source, work: Path, show: Show) -> SetInMaking:
 
 
 def find_task_set(catalog: Catalog, request_hash: str | None) -> str | None:
-    """The id of the existing task set of a request, or None."""
+    """Return the id of the existing task set of a request, or None."""
     if request_hash is None:
         return None
     rows = catalog.rows(sa.select(cat.artifacts).where(cat.artifacts.c.kind == "task_set"))
@@ -195,8 +195,8 @@ def find_task_set(catalog: Catalog, request_hash: str | None) -> str | None:
 
 
 def _enter(source: Source, made: SetInMaking, folder: Path, catalog: Catalog) -> str:
-    """Commit the rows and enter the artifact; a run that was killed in between enters the same
-    again."""
+    """Commit the rows and enter the artifact; repeating it after a kill enters the same
+    artifact."""
     shutil.rmtree(folder, ignore_errors=True)
     content = source.write(made, folder)
     task_set_id = artifact_id("task_set", content, source.parents)
@@ -215,7 +215,8 @@ def _enter(source: Source, made: SetInMaking, folder: Path, catalog: Catalog) ->
 
 
 def _commit(source: Source, made: SetInMaking, task_set_id: str, catalog: Catalog) -> None:
-    """Commit the rows, some whole parts at once. Those of a killed run are not committed again."""
+    """Commit the rows, some complete parts at a time. Rows of a killed run are not committed
+    again."""
     known = query(COUNT, catalog.home, {"id": task_set_id})[0]["n"]
     tables: dict[str, list[Mapping[str, Any]]] = {"tasks": [], "gate_verdicts": []}
     for part in made.parts:

@@ -29,7 +29,7 @@ class SetPlan:
 
     @property
     def lines(self) -> list[str]:
-        """For people."""
+        """Return the plan as lines of text."""
         if not self.calls:
             drops = ", ".join(f"{gate} {n}" for gate, n in self.dropped.items()) or "none"
             return [
@@ -48,5 +48,5 @@ class SetPlan:
 
     @property
     def figures(self) -> dict[str, Any]:
-        """For programs."""
+        """Return the plan as JSON-able values."""
         return {name: value for name, value in vars(self).items() if name != "notes"}

@@ -1,7 +1,7 @@
-"""Train on a frozen set: start the trainer, follow it, register the checkpoint.
+"""Training on a frozen set: start the trainer, follow it, register the checkpoint.
 
 Out: an artifact (``checkpoint:`` or ``adapter:``) with its parents and card, and rows of
-`train_steps`. A job that was stopped goes on from its last state.
+`train_steps`. A stopped job resumes from its last state.
 """
 
 import json
@@ -41,14 +41,14 @@ class Checkpoint:
     reused: bool
 
     def as_result(self) -> dict[str, Any]:
-        """The result of a flow, and of ``--json``."""
+        """Return the checkpoint as a flow's result, also used by ``--json``."""
         known = {"folder": str(self.folder), "card": dict(self.card), "reused": self.reused}
         return {"checkpoint": self.checkpoint_id, **known}
 
 
 def base_of(name: str, models: Path) -> tuple[Path, str]:
-    """(folder, id) of a base: a folder with weights, NAME@REVISION of the Hub, or the registry's
-    entry of that name. A model that the Hub's cache lacks is fetched, after its size is printed.
+    """(folder, id) of a base: a folder with weights, NAME@REVISION of the Hub, or the name of a
+    registry entry. A model that the Hub's cache lacks is downloaded, after its size is printed.
 
     Raises JobError, RegistryError, WeightsError.
     """
@@ -64,7 +64,8 @@ def base_of(name: str, models: Path) -> tuple[Path, str]:
 
 
 def ends_of_base(base: Path) -> frozenset[int]:
-    """The ids that end a turn of the base's model. Raises JobError where its files do not say."""
+    """Return the ids that end a turn of the base's model. Raises JobError if its files do not
+    define them."""
     ends: set[int] = set()
     for file in (base / "generation_config.json", base / "config.json"):
         if file.is_file():
@@ -76,7 +77,7 @@ def ends_of_base(base: Path) -> frozenset[int]:
 
 
 def frozen_set(job: TrainJob, base: Path, catalog: Catalog) -> TrainingSet:
-    """The training set of a job, of a file or of its query. Raises JobError."""
+    """Return the training set of a job, from its file or its query. Raises JobError."""
     if job.data.file is not None:
         return conversation_set(job.data, catalog)
     return build_set(job.data, ends_of_base(base), catalog, job.objective, base)
@@ -89,8 +90,8 @@ def fit_set(
     run: Run,
     on_report: Report = lambda row: None,
 ) -> Checkpoint:
-    """Train `job` on a base (folder, id) and a set; an existing checkpoint is reused. Raises
-    TrainingFailed with the trainer's words, StoreError."""
+    """Train `job` on a base (folder, id) and a set, or reuse an existing checkpoint. Raises
+    TrainingFailed with the trainer's message, StoreError."""
     catalog, (folder, base_id) = run.catalog, base
     kind = "checkpoint" if job.lora is None else "adapter"
     own_id = artifact_id(kind, settings_of(job), [base_id, training_set.set_id])
@@ -126,7 +127,7 @@ def fit_set(
 
 
 def known_checkpoint(checkpoint_id: str, catalog: Catalog) -> Checkpoint | None:
-    """A checkpoint that was trained before; None where it, or its folder, is not there."""
+    """Return a checkpoint that was trained before; None if it or its folder is missing."""
     known = catalog.artifact(checkpoint_id)
     if known is None or not known["path"].is_dir():
         return None
@@ -137,7 +138,7 @@ def known_checkpoint(checkpoint_id: str, catalog: Catalog) -> Checkpoint | None:
 def enter_checkpoint(
     checkpoint: Checkpoint, parents: list[str], steps: list[dict[str, Any]], run: Run
 ) -> None:
-    """Enter a checkpoint, whose base is its first parent, and its steps, recorded once."""
+    """Enter a checkpoint, whose base is its first parent, and record its steps once."""
     catalog, own_id = run.catalog, checkpoint.checkpoint_id
     if not steps_recorded(own_id, catalog.home):
         record_steps(catalog, run.run_id, own_id, steps)
@@ -146,7 +147,7 @@ def enter_checkpoint(
 
 
 def _enter_served(checkpoint: Checkpoint, base_id: str, catalog: Catalog) -> None:
-    """Link the ids that engines give to the weights to the training that made them."""
+    """Link the ids under which engines serve the weights to the training that produced them."""
     for folder in (checkpoint.folder, checkpoint.folder / "best"):
         if any((folder / name).is_file() for name in SERVED):
             served = weights_id(folder)
@@ -155,14 +156,14 @@ def _enter_served(checkpoint: Checkpoint, base_id: str, catalog: Catalog) -> Non
 
 
 def settings_of(job: TrainJob) -> dict[str, Any]:
-    """The settings that a checkpoint's id depends on, beside base and training set."""
+    """Return the settings that a checkpoint's id depends on, besides base and training set."""
     ours = {"backend", "backend_settings"} if job.backend == "tutti" else set()
     left_out = {"data", "base", "name", "save_every_s", *MACHINE_FIELDS} | ours
     return job.model_dump(mode="json", exclude=left_out)
 
 
 def trainer_settings(job: TrainJob, base: Path, training_set: TrainingSet) -> TrainerSettings:
-    """The settings of the trainer's process."""
+    """Return the settings of the trainer's process."""
     more: dict[str, Any] = {
         "batch": job.batch,
         "steps": job.steps,
@@ -193,7 +194,7 @@ def run_trainer(
 
 
 def _tidy(out: Path) -> None:
-    """Move the settings into a whole checkpoint, and remove its state, after a kill too."""
+    """Move the settings into a complete checkpoint and remove its state, also after a kill."""
     file, state = _beside(out)
     if file.is_file():
         file.replace(out / "settings.json")
@@ -202,5 +203,5 @@ def _tidy(out: Path) -> None:
 
 
 def _beside(out: Path) -> tuple[Path, Path]:
-    """The settings of a training under way, and its state."""
+    """Return the paths of the settings and the state of a training in progress."""
     return out.with_suffix(".settings.json"), out.with_suffix(".state")

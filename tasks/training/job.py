@@ -28,13 +28,14 @@ BackendName = Literal["tutti", "llama-factory", "trl", "verl", "nemo-rl", "prime
 
 
 class JobError(UsageError):
-    """A training job is not valid, or its data cannot be trained on; the message says where."""
+    """A training job that is invalid, or whose data cannot be trained on; the message says
+    where."""
 
 
 def rows_of(
     sql: str, home: Home, field: str, parameters: Mapping[str, Any] | None = None
 ) -> list[dict[str, Any]]:
-    """The rows of a statement that a job's field has. Raises JobError with the field."""
+    """Return the rows of the SQL statement in a job's field. Raises JobError with the field."""
     try:
         return query(sql, home, parameters)
     except Exception as error:  # whatever DuckDB says of somebody's statement
@@ -50,7 +51,7 @@ class TextEmbedder(Strict):
 
 
 class TrainingData(Strict):
-    """What is trained on: attempts that a query names, or conversations in a file."""
+    """The training data: attempts that a query selects, or conversations in a file."""
 
     model_config = ConfigDict(populate_by_name=True)
 
@@ -79,7 +80,7 @@ class TrainingData(Strict):
 
 
 class JobMachine(Strict):
-    """Where and when a job runs: nothing of it changes what the job makes."""
+    """Where and when a job runs. Nothing here changes the job's result."""
 
     gpus: int | tuple[int | str, ...] | None = Field(
         None, description="number of GPUs, or their indexes or uuids; default: one if there is any"
@@ -91,9 +92,10 @@ class JobMachine(Strict):
 
     @property
     def stop_at(self) -> float | None:
-        """When no more steps may begin, in seconds since the epoch; None without a limit: the
-        sooner of `wall_time_minutes` and Slurm's. The training then saves its state, and ends as
-        incomplete. Raises UsageError for a SLURM_JOB_END_TIME that is no time."""
+        """Return when no more steps may begin, in seconds since the epoch: the sooner of
+        `wall_time_minutes` and Slurm's limit, or None without either. The training then saves its
+        state and ends as incomplete. Raises UsageError for a SLURM_JOB_END_TIME that is not a
+        time."""
         given, minutes = os.environ.get(VARIABLE) or "inf", self.wall_time_minutes
         try:
             end = min(float(given), math.inf if minutes is None else BEGAN_AT + minutes * 60)
@@ -104,7 +106,7 @@ class JobMachine(Strict):
         return end - min(RESERVE_S, max(0.0, end - BEGAN_AT) * RESERVE_SHARE)
 
     def claim(self, run_id: str, work: str) -> GpuClaim:
-        """The job's GPUs, for a run that does `work`."""
+        """Return a claim on the job's GPUs, for a run that does `work`."""
         return GpuClaim(self.gpus, run_id, work, self.gpu_wait_minutes * 60)
 
 
@@ -130,7 +132,7 @@ class TrainJob(Learning, JobMachine):
 
     @property
     def passes(self) -> float | None:
-        """Passes over the data: one where no field says when it ends."""
+        """Passes over the data; 1 if no field limits the training."""
         ends = (self.epochs, self.steps, self.minutes)
         return 1.0 if ends == (None, None, None) else self.epochs
 
@@ -152,8 +154,8 @@ class TrainJob(Learning, JobMachine):
 
 
 def job_with(path: Path | None, given: Mapping[str, Any]) -> TrainJob:
-    """A job's file, or none, with the given fields that are not None. Raises JobError with the
-    field."""
+    """Return the job of a file, or a default one, with the `given` fields that are not None. Raises
+    JobError with the field."""
     content = {} if path is None else read_job(path).model_dump(mode="json", exclude_none=True)
     if ("data" in content and given.get("data", {}).get("from")) or given["data"].get("file"):
         content.get("data", {}).pop("query", None)
@@ -177,7 +179,7 @@ def _merged(content: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, A
 
 
 def read_job(path: Path) -> TrainJob:
-    """A job's file. Raises JobError with file, line, field and value."""
+    """Read a job's file. Raises JobError with file, line, field and value."""
     try:
         return read_document(path, JobError).check(TrainJob)
     except FileNotFoundError:

@@ -1,4 +1,4 @@
-"""Runs a module of tutti in the models environment, where tutti is not installed.
+"""Running a module of tutti in the models environment, where tutti is not installed.
 
 The packages beside an installed tutti are the platform's and must not be imported here. So `tutti`
 is loaded from its own folder, which stays out of the module search path; -P keeps this file's
@@ -15,7 +15,7 @@ PACKAGE = Path(__file__).parents[2]
 
 
 def load_package(folder: Path) -> None:
-    """Import the package `tutti` from `folder`; its modules are then found below it."""
+    """Import the package `tutti` from `folder`, so that its modules can be imported."""
     spec = importlib.util.spec_from_file_location(
         "tutti", folder / "__init__.py", submodule_search_locations=[str(folder)]
     )

@@ -1,9 +1,9 @@
-"""Runs a module of tutti in several processes of the models environment, one a GPU.
+"""Running a module of tutti in several processes of the models environment, one per GPU.
 
-Run: ``python -P launch_many.py N MODULE [ARGUMENT ...]``. Each process runs `launch.py` and finds
-its place in TUTTI_WORLD, which `trainer/world.py` reads. The first that fails decides the exit
-code (torchrun makes it 1); the others get `END_S` to end. No process outlives this one. Python's
-own modules only.
+Run: ``python -P launch_many.py N MODULE [ARGUMENT ...]``. Each process runs `launch.py` and reads
+its rank from TUTTI_WORLD (`trainer/world.py`). The first process that fails decides the exit code
+(torchrun would exit with 1); the others get `END_S` to end. No process outlives this one. Uses the
+standard library only.
 """
 
 import contextlib
@@ -26,7 +26,7 @@ Child = subprocess.Popen[bytes]
 
 
 def start(rank: int, size: int, meeting: Path, command: list[str]) -> Child:
-    """One process; it inherits all open files, among them the locks of GPUs."""
+    """Start one process; it inherits all open files, among them the locks of GPUs."""
     threads = str(max(1, (os.cpu_count() or 1) // size))
     place = {WORLD: f"{rank} {size} {meeting}", "LOCAL_RANK": str(rank)}
     return subprocess.Popen(
@@ -38,7 +38,7 @@ def start(rank: int, size: int, meeting: Path, command: list[str]) -> Child:
 
 
 def wait(children: list[Child]) -> int:
-    """Until all have ended: 0, or the exit code of the first that failed."""
+    """Wait until all processes have ended; return 0, or the exit code of the first that failed."""
     failed, deadline = 0, float("inf")
     while time.monotonic() < deadline:
         codes = [child.poll() for child in children]
@@ -51,7 +51,7 @@ def wait(children: list[Child]) -> int:
 
 
 def end(children: list[Child]) -> None:
-    """Kill those that still run."""
+    """Kill the processes that still run."""
     for child in children:
         with contextlib.suppress(ProcessLookupError):
             child.kill()
@@ -59,7 +59,7 @@ def end(children: list[Child]) -> None:
 
 
 def main() -> int:
-    """Start all, wait for their end."""
+    """Start all processes and wait for them."""
     size, command = int(sys.argv[1]), sys.argv[2:]
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
     children: list[Child] = []

@@ -1,8 +1,8 @@
 """The number of weights of a checkpoint, and the memory that its training needs.
 
-Weights are counted in the headers of the safetensors files where there are any, else by
-`config.json`, else by a table of published configurations. The memory is an estimate of the peak of
-a step, without the allocator and the libraries. Needs no torch.
+Weights are counted in the headers of the safetensors files if there are any, else by `config.json`,
+else by a table of published configurations. The memory is an estimate of the peak of a step,
+without the allocator and the libraries. Needs no torch.
 """
 
 from collections.abc import Mapping
@@ -73,15 +73,14 @@ class ModelSize:
 
     def adapter_parameters(self, lora: LoraSettings) -> int:
         """Weights of an adapter: rank x (inputs + outputs) of each matrix that it changes. Source:
-        arXiv 2106.09685, 4.1. Raises KeyError for a target that is no projection."""
+        arXiv 2106.09685, 4.1. Raises KeyError for a target that is not a projection."""
         a_layer = sum(lora.rank * sum(self.matrices[name]) for name in lora.targets)
         return self.layers * a_layer
 
 
 def size_of_checkpoint(folder: Path) -> ModelSize | None:
-    """The sizes of a checkpoint; None where its folder is not there, or has no configuration that
-    says them, and its name is not known. Raises WeightsError for a configuration that is no JSON.
-    """
+    """Return the sizes of a checkpoint; None if its name is unknown and its folder is missing or
+    has no configuration with them. Raises WeightsError for a configuration that is not JSON."""
     file = folder / "config.json"
     if file.is_file():
         config: Config = read_json(file)
@@ -137,13 +136,14 @@ def memory_parts(
     tokens: int,
     adapter: int | None = None,
 ) -> list[MemoryPart]:
-    """The parts of a training's memory, for micro-batches of at most `tokens` ids.
+    """Return the parts of a training's memory, for micro-batches of at most `tokens` ids.
 
     `parameters` counts the weights of the base, `adapter` those of an adapter, if one is trained.
-    Weights are float32: `trainer/model.py` says why. Activations: Korthikanti et al., arXiv
-    2205.05198, eq. 1: s b h (34 + 5 a s / h) bytes a layer, without the second term, the attention
-    scores, which no kernel of ours keeps; with checkpointing, 2 s b h a layer and one layer whole.
-    In float32 all is twice that. Logits are those of a chunk (`CHUNK_ELEMENTS`).
+    Weights are float32; `trainer/model.py` has the reason. Activations: Korthikanti et al., arXiv
+    2205.05198, eq. 1: s b h (34 + 5 a s / h) bytes per layer, without the second term, the
+    attention scores, which our kernels do not store; with checkpointing, 2 s b h per layer and one
+    complete layer. In float32 everything is doubled. Logits are those of a chunk
+    (`CHUNK_ELEMENTS`).
     """
     trained = parameters if adapter is None else adapter
     half, reference = job.dtype != "float32", reads_reference(job.objective, job.objective_settings)

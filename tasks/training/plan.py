@@ -1,7 +1,7 @@
 """The plan of a training job: ``tutti train plan``.
 
-In: a job's file, of either kind, the registry, the store. Out: a `JobPlan`. Nothing is written, no
-engine is started and no data are downloaded. Without a store, the catalog is None.
+In: a job's file, of either kind, the registry, the store. Out: a `JobPlan`. Writes nothing, starts
+no engine and downloads no data. Without a store, the catalog is None.
 """
 
 import json
@@ -63,8 +63,8 @@ UNKNOWN = "unknown before the data are here"
 
 
 def read_any_job(path: Path) -> AnyJob:
-    """A job's file of either kind: one with a `suite` trains a policy on its own attempts. Raises
-    JobError with file, line, field and value."""
+    """Read a job's file of either kind; one with a `suite` trains a policy on its own attempts.
+    Raises JobError with file, line, field and value."""
     try:
         content = read_document(path, JobError).content
     except FileNotFoundError:
@@ -74,8 +74,8 @@ def read_any_job(path: Path) -> AnyJob:
 
 
 def plan_job(job: AnyJob, models: Path, home: Home) -> JobPlan:
-    """The plan of `job` with the registry `models` and the store at `home`. Raises JobError,
-    RegistryError, SuiteError, BenchmarkError and PriceError for what is invalid."""
+    """Plan `job` with the registry `models` and the store at `home`. Raises JobError,
+    RegistryError, SuiteError, BenchmarkError and PriceError for invalid input."""
     plan = JobPlan(job.name, "sft" if isinstance(job, TrainJob) else "policy")
     with _store(home) as catalog:
         planner = _Planner(plan, job, read_registry(models), models, home, catalog)
@@ -99,7 +99,7 @@ def plan_job(job: AnyJob, models: Path, home: Home) -> JobPlan:
 
 @contextmanager
 def _store(home: Home) -> Iterator[Catalog | None]:
-    """The catalog; None where there is none yet, because opening it would create it."""
+    """Yield the catalog, or None if it does not exist, because opening it would create it."""
     if not (home.catalog_file.exists() or os.environ.get("TUTTI_CATALOG_URL")):
         yield None
         return
@@ -108,7 +108,7 @@ def _store(home: Home) -> Iterator[Catalog | None]:
 
 
 def _check_memory(total: int, card: Gpu | None, plan: JobPlan) -> None:
-    """Compare the memory of a step with that of the trainer's card, or of this machine."""
+    """Compare the memory of a step with that of the trainer's GPU, or of this machine."""
     if card is None:
         there, where = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"), "this machine"
     elif card.memory_mb is None:
@@ -123,7 +123,7 @@ def _check_memory(total: int, card: Gpu | None, plan: JobPlan) -> None:
 
 @dataclass
 class _Planner:
-    """Adds the facts of a job to its plan, and what is missing."""
+    """Adds the facts of a job and the missing things to its plan."""
 
     plan: JobPlan
     job: AnyJob
@@ -133,7 +133,7 @@ class _Planner:
     catalog: Catalog | None
 
     def __post_init__(self) -> None:
-        """Find the base: a folder, a model of the Hub, or an entry of the registry."""
+        """Resolve the base: a folder, a model of the Hub, or an entry of the registry."""
         name = self.job.base
         self.entry: Model | None = None
         self.hub_id: str | None = None
@@ -188,7 +188,7 @@ class _Planner:
 
     def plan_memory(self) -> int:
         """Add what is trained, and the memory of a step with its arithmetic. Returns the memory in
-        bytes, 0 where it is not known."""
+        bytes, 0 if unknown."""
         job, plan, size, lora = self.job, self.plan, self.size, self.job.lora
         if size is None or size.parameters is None:
             text = "unknown: no config.json that tutti can read, and the folder is none of "
@@ -218,7 +218,7 @@ class _Planner:
         return total
 
     def plan_set(self, job: TrainJob) -> None:
-        """Add data and steps of a fixed set. Raises JobError where the query fails."""
+        """Add data and steps of a fixed set. Raises JobError if the query fails."""
         plan, data, rows = self.plan, job.data, self._rows(job)
         plan.fact("data", "from" if data.query else "file", data.query or str(data.file))
         text = "unknown" if rows is None else f"{rows:,}, before any is left out"
@@ -238,7 +238,8 @@ class _Planner:
             plan.fact("data", "guard_of_rewordings", model, text)
 
     def _rows(self, job: TrainJob) -> int | None:
-        """Attempts or conversations that the job names; None where they are not here."""
+        """Return the number of attempts or conversations that the job names; None if they are not
+        on this machine."""
         file, rows = job.data.file, None
         if file is not None and not file.is_file():
             todo = "write it: one conversation a line (docs/training.md)"
@@ -262,8 +263,8 @@ class _Planner:
         self.plan.fact(part, "left_out", dict(dropped), text)
 
     def plan_rollouts(self, job: PolicyJob) -> None:
-        """Add steps, attempts and tokens of the rollouts: at most, and with dynamic sampling at
-        least."""
+        """Add steps, attempts and tokens of the rollouts: the maximum, and with dynamic sampling
+        the minimum."""
         plan, rolled, suite = self.plan, job.rollouts, job.suite
         least = most = rolled.groups
         if (dynamic := rolled.dynamic) is not None:
@@ -288,7 +289,7 @@ class _Planner:
             plan.fact("rollouts", name, total, text)
 
     def plan_tasks(self, job: PolicyJob) -> None:
-        """Add the tasks, trained on and held out. Raises SuiteError, BenchmarkError."""
+        """Add the training tasks and the held-out tasks. Raises SuiteError, BenchmarkError."""
         plan, evaluation, at = self.plan, job.evaluation, evaluated_after(job)
         train, most = self._tasks(rollout_suite(job))
         test, held_out = self._tasks(held_out_suite(job))
@@ -309,7 +310,7 @@ class _Planner:
         plan.fact("held-out", "attempts", attempts, text)
 
     def _tasks(self, suite: Suite) -> tuple[TaskSet | None, int | None]:
-        """The tasks of a suite as far as they are here, and how many there are at most."""
+        """The tasks of a suite that are on this machine, and the most tasks that it can have."""
         if (request := suite.request) is not None:
             made = None if self.catalog is None else find_made(self.catalog, request)
             if made is not None and self.catalog is not None:
@@ -337,8 +338,8 @@ class _Planner:
         return tasks, len(tasks.tasks)
 
     def plan_objective(self) -> None:
-        """Add the objective with all its settings, and the optimizer; of a policy job what attempts
-        earn, without the fields that are not used."""
+        """Add the objective with all its settings, and the optimizer; for a policy job also the
+        reward, without unused fields."""
         job, plan = self.job, self.plan
         settings = settings_with(job.objective, job.objective_settings)
         every = {} if settings is None else asdict(settings)
@@ -356,7 +357,7 @@ class _Planner:
         plan.settings("reward", shown.items())
 
     def plan_models(self) -> None:
-        """Add the models that a policy job needs besides its base, and prices that are missing."""
+        """Add the models that a policy job needs besides its base, and missing prices."""
         job, plan = self.job, self.plan
         if isinstance(job, TrainJob):
             return
@@ -398,7 +399,7 @@ class _Planner:
             self.plan.lacks(f"no checkpoint of {name}: {what or todo}", todo)
 
     def plan_gpus(self, memory_bytes: int) -> None:
-        """Add the cards of the trainer, which needs memory, and of each engine."""
+        """Add the GPUs of the trainer, which needs `memory_bytes`, and of each engine."""
         wanted = {"trainer": GpuClaim(self.job.gpus)}
         if isinstance(self.job, PolicyJob):
             for name in (self.job.base, *self.job.others):
@@ -419,7 +420,7 @@ class _Planner:
             self.plan.fact("gpus", who, count, f"{count} of {names}" if count else "none: the CPU")
 
     def plan_reuse(self) -> None:
-        """Add what the store has already of this job: its tasks, and a checkpoint of the same
+        """Add what the store already has for this job: its tasks, and a checkpoint with the same
         settings, which is reused only if its data and the files that it names are the same."""
         job, plan, tasks, trained = self.job, self.plan, None, None
         if self.catalog is not None:

@@ -46,7 +46,7 @@ class JobPlan:
 
     @property
     def content(self) -> dict[str, Any]:
-        """The plan as `--json` prints it."""
+        """Return the plan as `--json` prints it."""
         parts: dict[str, Any] = {
             "job": self.name,
             "kind": self.kind,
@@ -58,7 +58,7 @@ class JobPlan:
 
 
 def size_text(size_bytes: float) -> str:
-    """Bytes as people read them, in powers of 1,000."""
+    """Format a number of bytes for people, in powers of 1,000."""
     unit, divisor = ("GB", 1e9) if size_bytes >= 1e9 else ("MB", 1e6)
     return f"{size_bytes / divisor:,.1f} {unit}"
 

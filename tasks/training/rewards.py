@@ -13,7 +13,7 @@ from tutti.errors import TuttiError
 
 
 class RewardError(TuttiError, ValueError):
-    """A reward is not defined for these values."""
+    """A reward that is undefined for the given values."""
 
 
 def overlong(tokens: int, most: int, buffer: int) -> float:
@@ -28,7 +28,8 @@ EPSILON = 1e-4
 
 
 def centred(rewards: Sequence[float]) -> list[float]:
-    """Dr. GRPO's, arXiv 2503.20783: r - mean. Raises RewardError for what is no number."""
+    """Dr. GRPO's advantages, arXiv 2503.20783: r - mean. Raises RewardError for a reward that is
+    not a finite number."""
     for nth, reward in enumerate(rewards):
         if not math.isfinite(reward):
             raise RewardError(f"rewards[{nth}]: {reward!r} is not a number")
@@ -39,14 +40,14 @@ def centred(rewards: Sequence[float]) -> list[float]:
 
 
 def leave_one_out(rewards: Sequence[float]) -> list[float]:
-    """RLOO's, arXiv 2402.14740: r - mean of the others; 0 for a group of one."""
+    """RLOO's advantages, arXiv 2402.14740: r - mean of the others; 0 for a group of one."""
     n = len(rewards)
     return [0.0] * n if n < 2 else [a * n / (n - 1) for a in centred(rewards)]
 
 
 def whitened(groups: Sequence[Sequence[float]]) -> list[list[float]]:
-    """REINFORCE++'s, arXiv 2501.03262: centred by group, divided by the deviation of all groups
-    (of the population less one) + 1e-4."""
+    """REINFORCE++'s advantages, arXiv 2501.03262: rewards centred by group, divided by the standard
+    deviation of all groups (n - 1) + 1e-4."""
     parts = [centred(group) for group in groups]
     every = [a for part in parts for a in part]
     if len(every) < 2:
@@ -56,15 +57,16 @@ def whitened(groups: Sequence[Sequence[float]]) -> list[list[float]]:
 
 
 def mean_std(rewards: Sequence[float]) -> list[float]:
-    """GRPO's, arXiv 2402.03300: (r - mean) / (sd + 1e-4), sd of the population less one."""
+    """GRPO's advantages, arXiv 2402.03300: (r - mean) / (sd + 1e-4), with the sd of n - 1."""
     return whitened([rewards])[0]
 
 
 def decoupled(parts: Mapping[str, Sequence[float]], weights: Mapping[str, float]) -> list[float]:
-    """GDPO's, arXiv 2601.05242: `mean_std` of each part of the reward, weighted and summed.
+    """GDPO's advantages, arXiv 2601.05242: `mean_std` of each part of the reward, weighted and
+    summed.
 
     Normalising the sum instead maps different mixes of parts to the same advantage. Raises
-    RewardError where parts and weights have other names, or parts differ in length.
+    RewardError if the names of parts and weights differ, or the parts differ in length.
     """
     if parts.keys() != weights.keys() or len({len(part) for part in parts.values()}) > 1:
         raise RewardError(f"parts {sorted(parts)} and weights {sorted(weights)} do not match")
@@ -98,7 +100,7 @@ class Rollout:
 
 @dataclass(frozen=True)
 class Filtered:
-    """The groups kept, and how many were left out for each reason."""
+    """The groups to train on, and the number of groups left out for each reason."""
 
     kept: dict[str, list[Rollout]]
     """By task; attempts without a reward are left out of them."""
@@ -112,7 +114,7 @@ class Filtered:
         return counts["dead"] / rewarded if rewarded else 0.0
 
     def counts(self) -> dict[str, int]:
-        """Groups by reason, those kept included."""
+        """Number of groups by reason, including the groups to train on."""
         reasons = [*self.dropped.values()]
         return {"kept": len(self.kept)} | {why: reasons.count(why) for why in REASONS}
 
@@ -150,7 +152,7 @@ ACCURACY, COST, LATENCY = "accuracy", "cost", "latency"
 
 @dataclass(frozen=True)
 class AttemptFeatures:
-    """What an attempt used and reached."""
+    """Tools, cost, latency and outcome of an attempt."""
 
     solved: bool
     cost_usd: float | None
@@ -194,7 +196,7 @@ def preference_rewards(
 
 
 def weight_reason(name: str, weight: float) -> str:
-    """Why a weight is out of bounds; empty if it is not."""
+    """Return why a weight is out of bounds, or an empty string."""
     least = 0.0 if name in (ACCURACY, COST, LATENCY) else -1.0
     return "" if least <= weight <= 1.0 else f"{weight!r} is not from {least:.0f} to 1"
 
@@ -218,7 +220,7 @@ PROCESS = 0.2
 
 @dataclass(frozen=True)
 class Dialogue:
-    """One attempt by its assistant turns."""
+    """One attempt as its assistant turns."""
 
     outcome: float
     """0 to 1."""
@@ -227,7 +229,7 @@ class Dialogue:
 
 
 def returns(rewards: Sequence[float], gamma: float = GAMMA) -> list[float]:
-    """G_t = r_t + gamma G_{t+1}."""
+    """Discounted returns: G_t = r_t + gamma G_{t+1}."""
     values, after = [0.0] * len(rewards), 0.0
     for nth in reversed(range(len(rewards))):
         values[nth] = after = rewards[nth] + gamma * after
@@ -235,7 +237,7 @@ def returns(rewards: Sequence[float], gamma: float = GAMMA) -> list[float]:
 
 
 def turn_returns(dialogue: Dialogue, gamma: float = GAMMA, process: float = PROCESS) -> list[float]:
-    """Each turn's return: picks count `process`, the outcome counts at the last turn. Raises
+    """Return of each turn: a picked turn earns `process`, the last turn also the outcome. Raises
     RewardError for an outcome outside [0, 1]."""
     if not 0.0 <= dialogue.outcome <= 1.0:
         raise RewardError(f"outcome: {dialogue.outcome!r} is not from 0 to 1")
@@ -248,18 +250,18 @@ def turn_returns(dialogue: Dialogue, gamma: float = GAMMA, process: float = PROC
 def turn_advantages(
     group: Sequence[Dialogue], gamma: float = GAMMA, process: float = PROCESS
 ) -> list[list[float]]:
-    """Each turn's return less the mean of the group's other dialogues at that turn.
+    """Return of each turn minus the mean of the group's other dialogues at that turn.
 
-    A process reward model, a rule or a judge picks assistant turns (EPO, arXiv 2502.12486). As
-    published (released `preprocessing.py`): r_t = 1 if picked, else the outcome at the last turn,
-    else 0; weight G_t / max |G|. That division by dialogue cancels the outcome: a failure with two
-    picks weighs as much as a success, and nothing is negative. Here the outcome is added at the
-    last turn whether or not it was picked, and a baseline is subtracted. So with equal picks a
-    failure never weighs more than a success, equal dialogues and equal outcomes without picks weigh
-    exactly 0 whatever their lengths, and failures are pushed down.
+    A process reward model, a rule or a judge picks assistant turns (EPO, arXiv 2502.12486). In the
+    released `preprocessing.py`, r_t is 1 if the turn is picked, else the outcome at the last turn,
+    else 0, and the weight is G_t / max |G|. That division by dialogue cancels the outcome: a
+    failure with two picks weighs as much as a success, and no weight is negative. Here the outcome
+    is added at the last turn whether or not it was picked, and a baseline is subtracted. With equal
+    picks a failure never weighs more than a success; dialogues with equal outcomes and no picks
+    weigh exactly 0 at any length; failures get negative weights.
 
-    Turns are matched from the end, where the outcome is: so dialogues of different lengths compare
-    equally discounted outcomes.
+    Turns are matched from the end, where the outcome is, so that dialogues of different lengths
+    compare equally discounted outcomes.
     """
     every = [turn_returns(each, gamma, process) for each in aligned(group)]
     advantages = []
@@ -274,7 +276,7 @@ def turn_advantages(
 
 
 def aligned(group: Sequence[Dialogue]) -> list[Dialogue]:
-    """The dialogues as if all had begun as early as the longest, with turns that nobody picked."""
+    """Pad the dialogues at the front with unpicked turns to the length of the longest."""
     most = max((len(each.picked) for each in group), default=0)
     return [
         Dialogue(each.outcome, (False,) * (most - len(each.picked)) + each.picked)

@@ -1,5 +1,5 @@
 """Settings of a training: those of every job, and the file that the trainer reads. Both
-environments import it, so it needs pydantic only."""
+environments import this module, so it depends on pydantic only."""
 
 import math
 from pathlib import Path
@@ -22,7 +22,7 @@ CHUNK_ELEMENTS = 2**25
 
 
 class Strict(BaseModel):
-    """A model that cannot be changed, and refuses fields that it does not have."""
+    """A frozen model that rejects unknown fields."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -36,12 +36,12 @@ class LoraSettings(Strict):
 
     @property
     def scale(self) -> float:
-        """`alpha`, or twice the rank."""
+        """`alpha`, by default twice the rank."""
         return self.alpha or 2 * self.rank
 
 
 class OptimizerSettings(Strict):
-    """AdamW, its schedule and the bound of the gradient."""
+    """Settings of AdamW, its schedule and gradient clipping."""
 
     learning_rate: float = Field(1e-5, gt=0, description="highest learning rate")
     weight_decay: float = Field(0.0, ge=0, description="of matrices; never of norms and biases")
@@ -54,7 +54,7 @@ class OptimizerSettings(Strict):
     gradient_clip: float = Field(1.0, gt=0, description="longest gradient of a step")
 
     def rate(self, done: float) -> float:
-        """The learning rate where a share of the training is done, 0 to 1."""
+        """Return the learning rate when a share `done` (0 to 1) of the training is done."""
         if done < self.warmup_share:
             return self.learning_rate * max(done, 1e-3) / self.warmup_share
         left = 1.0 - (done - self.warmup_share) / max(1e-9, 1.0 - self.warmup_share)
@@ -75,7 +75,7 @@ class BatchSettings(Strict):
 
 
 class Learning(Strict):
-    """What every training decides: how it learns, and which weights."""
+    """Settings shared by all trainings: how to learn, and which weights."""
 
     objective: str = Field("sft", description="sft, dpo, sdpo, kto, …; docs/training.md has all")
     objective_settings: dict[str, Any] = Field({}, description="settings of the objective")
@@ -102,7 +102,7 @@ class Learning(Strict):
 
 
 class TrainerSettings(Learning):
-    """A whole training on a fixed set, or on batches as they come."""
+    """Settings of a training on a fixed set, or on batches that arrive over time."""
 
     base: Path = Field(description="checkpoint folder")
     data: Path = Field(description="sequences (Parquet) or conversations (JSONL)")
@@ -118,7 +118,7 @@ class TrainerSettings(Learning):
 
     @classmethod
     def of(cls, job: Learning, base: Path, data: Path, **more: Any) -> "TrainerSettings":
-        """Those of a job for its base and data, with those of its kind of training."""
+        """Return the settings for a job, its base and its data."""
         shared = job.model_dump(include=set(Learning.model_fields))
         return cls.model_validate({**shared, "base": base.resolve(), "data": data, **more})
 
@@ -130,7 +130,8 @@ class TrainerSettings(Learning):
 
 
 def steps_of(rows: int, sequences: int, epochs: float | None, steps: int | None) -> int | None:
-    """Steps until the epochs or the steps are over, whichever is first; None without either."""
+    """Return the number of steps until `epochs` or `steps` is reached, whichever is first; None
+    without either."""
     known = [] if steps is None else [steps]
     if epochs is not None:
         known.append(max(1, round(max(1, -(-rows // sequences)) * epochs)))
@@ -138,6 +139,6 @@ def steps_of(rows: int, sequences: int, epochs: float | None, steps: int | None)
 
 
 def best_of(state: Path) -> Path:
-    """Where the best checkpoint is kept until the end: beside the state, so that a kill keeps
-    it."""
+    """Return the path of the best checkpoint during training: beside the state, so that it survives
+    a kill."""
     return state.with_suffix(".best")

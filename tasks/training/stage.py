@@ -1,4 +1,4 @@
-"""Runs a module in the models environment, follows its reports, and records its steps."""
+"""Running a module in the models environment, following its reports, and recording its steps."""
 
 import contextlib
 import json
@@ -50,7 +50,7 @@ class WallTimeReached(TuttiError, RuntimeError):
 
 
 def write_jsonl(rows: Iterable[Any], file: Path) -> None:
-    """Write one JSON value per line, whole or not at all."""
+    """Write one JSON value per line; the file is written completely or not at all."""
     temporary = file.with_suffix(".tmp")
     with temporary.open("w") as out:
         for row in rows:
@@ -61,9 +61,10 @@ def write_jsonl(rows: Iterable[Any], file: Path) -> None:
 def training_command(
     module: str, arguments: list[str], processes: int = 1
 ) -> tuple[list[str], dict[str, str]]:
-    """The command that runs a module of ours in the models environment, and its environment.
+    """Return the command that runs one of our modules in the models environment, and its
+    environment variables.
 
-    Several processes, one a leased GPU, are a world of the trainer. Raises
+    Several processes, one per leased GPU, form a world of the trainer. Raises
     ModelsEnvironmentMissing.
     """
     launcher = ["launch.py"] if processes < 2 else ["launch_many.py", str(processes)]
@@ -81,9 +82,10 @@ def run_job(
 ) -> list[dict[str, Any]]:
     """Run ``python -m module ... --out FOLDER`` in the models environment to its end, by `launch`.
 
-    It sees the GPUs of `claim`, and has a process for each; while it waits for them, `on_report` is
-    given ``{"waiting": who has them}``. The folder appears only if the job succeeds. Returns the
-    JSON lines it printed. Raises TrainingFailed with the end of its log, WallTimeReached, GpuError.
+    The job sees the GPUs of `claim` and has one process for each; while it waits for them,
+    `on_report` receives ``{"waiting": holder}``. The folder appears only if the job succeeds.
+    Returns the JSON lines that the job printed. Raises TrainingFailed with the end of its log,
+    WallTimeReached, GpuError.
     """
     staging = folder.with_name(f"{folder.name}.{uuid.uuid4().hex}.tmp")
     arguments = [*arguments, "--out", str(staging)]
@@ -116,7 +118,7 @@ def run_job(
 
 
 class ReportLog:
-    """The JSON objects that a trainer prints, one a line, read from its log as they come."""
+    """The JSON objects that a trainer prints, one per line, read from its log as they arrive."""
 
     def __init__(self, log: Path) -> None:
         self._log, self._offset = log, 0

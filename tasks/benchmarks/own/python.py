@@ -32,7 +32,7 @@ VERSION_CHARS = 12  # of the file's hash
 
 
 class OwnBenchmark:
-    """The base class of a benchmark in a Python file. A file has one subclass of it. Give `scorer`,
+    """The base class of a benchmark in a Python file, which has one subclass of it. Set `scorer` to
     the name of one of tutti's scorers, or override `score`."""
 
     prompt: str = "plain"
@@ -45,12 +45,12 @@ class OwnBenchmark:
     """Whether the mean of the scores is reported, rather than the share of answers that score 1."""
 
     def load(self, source: Path | None) -> Iterable[Task | ExcludedRow]:
-        """The tasks, in an order that does not change. `source` is the suite's `data.source`."""
+        """Return the tasks in a fixed order. `source` is the suite's `data.source`."""
         raise NotImplementedError("the class has no method `load`")
 
     def score(self, target: Mapping[str, Any], answer: str) -> bool | float:
         """Score an answer: True or False, or 0 to 1, where only 1 counts as correct. `target` is
-        the task's. It may be called in several threads at a time."""
+        the task's. It may be called from several threads at once."""
         raise NotImplementedError("the class has no method `score`")
 
 
@@ -64,7 +64,7 @@ class OwnScorer(Scorer):
     async def score(
         self, target: Mapping[str, Any], submission: Submission, resources: ScoringResources
     ) -> Score:
-        """The method's score; no answer is wrong. Raises ScorerFailed."""
+        """Return the method's score; no answer is wrong. Raises ScorerFailed."""
         answer = submission.answer or submission.text
         if not answer:
             return Score(self.name, self.version, 0.0, False)
@@ -78,8 +78,8 @@ class OwnScorer(Scorer):
 
 
 def python_benchmark(name: str, path: Path, source: Path | None = None) -> Benchmark:
-    """The benchmark in `path`; `source` is given to its `load`. Raises SourceMissing, and
-    BadBenchmarkFile where the file cannot be used."""
+    """Load the benchmark in `path`; `source` is passed to its `load`. Raises SourceMissing, and
+    BadBenchmarkFile if the file cannot be used."""
     try:
         content = path.read_bytes()
     except OSError as error:
@@ -162,7 +162,7 @@ def _instance(path: Path, content: bytes) -> OwnBenchmark:
 
 
 def _run(path: Path, content: bytes) -> ModuleType:
-    """Run the file as a module with a name that nobody imports."""
+    """Run the file as a module with a name that is never imported."""
     digest = hashlib.sha256(str(path.absolute()).encode() + content).hexdigest()
     spec = importlib.util.spec_from_loader(f"_tutti_own_{digest[:16]}", None, origin=str(path))
     assert spec is not None, "a spec without a loader is always made"

@@ -18,7 +18,7 @@ BASELINES = {
 
 
 def read(files: Files) -> Iterator[Task]:
-    """One task a row with ``uid``, ``category`` and ``prompt``; the baseline's answer is that of
+    """Yield one task per row with ``uid``, ``category`` and ``prompt``; the baseline's answer has
     the same ``uid``."""
     known: dict[str, dict[str, str]] = {}
     for row in files.rows():

@@ -1,4 +1,4 @@
-"""BFCL's format: one turn, functions on offer, and for each argument the values that are right.
+"""BFCL's format: one turn, the available functions, and the right values of each argument.
 
 In the irrelevance sets no call is right, in ``live_relevance`` any call. Categories of several
 turns, Java, JavaScript and memory are left to BFCL's own package (`bfcl_package`).
@@ -52,8 +52,8 @@ def read(files: Files) -> Iterator[Task]:
 
 
 def _declared(row: Row) -> tuple[str, dict[str, Any]]:
-    """A function's name, required arguments, and of each argument the type and that of its items,
-    in BFCL's own words."""
+    """Return a function's name, required arguments, and for each argument its type and its items'
+    type, in BFCL's own terms."""
     parameters = row.object("parameters")
     properties = parameters.object("properties") if parameters.name_of("properties") else None
     types: dict[str, list[str | None]] = {}
@@ -135,8 +135,8 @@ def _call(row: Row, tools: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _concrete(value: Any, row: Row, argument: str) -> list[Any]:
-    """Every value that a right value stands for: in objects, each key lists its own values, or
-    has one."""
+    """Return every value that a right value represents: in objects, each key lists its own values,
+    or has one."""
     found = list(itertools.islice(_expand(value), MAX_VALUES + 1))
     if len(found) > MAX_VALUES:
         row.bad(argument, f"stands for more than {MAX_VALUES} values")

@@ -1,7 +1,7 @@
 """BigCodeBench: functions that use libraries, by their unit tests (version v0.1.4).
 
-Before a solution stands the task's ``code_prompt`` with the body ``pass``, which is what the
-publisher calls calibrated.
+The code before a solution is the task's ``code_prompt`` with the body ``pass``, which the publisher
+calls calibrated.
 """
 
 import ast
@@ -18,7 +18,7 @@ _SUITE = "TestCases"
 
 
 def read(files: Files, prompt: str) -> Iterator[Task]:
-    """One task a row with ``task_id``, `prompt`, ``complete_prompt``, ``code_prompt``,
+    """Yield one task per row with ``task_id``, `prompt`, ``complete_prompt``, ``code_prompt``,
     ``canonical_solution``, ``test``, ``entry_point`` and ``libs`` (a list, or its text)."""
     for row in files.rows():
         entry_point = row.text("entry_point")
@@ -40,7 +40,7 @@ def read(files: Files, prompt: str) -> Iterator[Task]:
 
 
 def _cases(row: Row) -> list[str]:
-    """The names of the tests that ``TestCases`` has, with those of its bases in the same text."""
+    """Return the names of the tests of ``TestCases``, with those of its bases in the same text."""
     try:
         tree = ast.parse(row.text("test"))
     except (SyntaxError, ValueError) as error:

@@ -1,4 +1,4 @@
-"""BIRD's databases, columns of ``sets/code/bird.yaml``: path and ``CREATE TABLE`` statements."""
+"""BIRD's databases, as columns of ``sets/code/bird.yaml``: path and ``CREATE TABLE`` statements."""
 
 import sqlite3
 from functools import cache

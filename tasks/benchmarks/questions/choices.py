@@ -26,7 +26,7 @@ def options_text(options: Sequence[str]) -> str:
 
 
 def place_of(row: Row, name: str, count: int) -> int:
-    """The place that a letter in field `name` means, of `count` options. Raises BadRow."""
+    """Return the index of the letter in field `name`, among `count` options. Raises BadRow."""
     letter = row.text(name).strip()
     if len(letter) != 1 or letter not in LETTERS[:count]:
         row.bad(name, f"{letter!r} is no letter of {count} options")
@@ -34,8 +34,8 @@ def place_of(row: Row, name: str, count: int) -> int:
 
 
 def shuffled(count: int, item_id: str) -> list[int]:
-    """A permutation of `count` places that depends on `item_id` alone: the same on every machine,
-    in every version of Python, and for every trial."""
+    """Return a permutation of `count` places that depends only on `item_id`: the same on every
+    machine, in every version of Python, and for every trial."""
     return sorted(
         range(count), key=lambda place: hashlib.sha256(f"{item_id}|{place}".encode()).digest()
     )
@@ -61,7 +61,7 @@ def read_gpqa(files: Files) -> Iterator[Task]:
 
 
 def read_mmlu(files: Files) -> Iterator[Task]:
-    """One task a row with ``question``, ``subject``, ``choices`` and ``answer`` (a place
+    """Yield one task per row with ``question``, ``subject``, ``choices`` and ``answer`` (an index
     or a letter)."""
     for number, row in enumerate(files.published()):
         options = row.texts("choices")
@@ -91,8 +91,8 @@ def read_mmlu_redux(files: Files) -> Iterator[Task | ExcludedRow]:
 
 
 def read_mmmlu(files: Files) -> Iterator[Task]:
-    """One task a row with ``Question``, ``A`` to ``D``, ``Answer`` (a letter) and ``Subject``; the
-    file's name ends in the language (``mmlu_DE-DE.csv``)."""
+    """Yield one task per row with ``Question``, ``A`` to ``D``, ``Answer`` (a letter) and
+    ``Subject``; the file's name ends in the language (``mmlu_DE-DE.csv``)."""
     for number, row in enumerate(files.rows()):
         options = [row.name(letter) for letter in LETTERS[:4]]
         language = row.file.stem.removeprefix("mmlu_")
@@ -117,7 +117,7 @@ def read_mmlu_pro(files: Files) -> Iterator[Task]:
 
 
 def read_supergpqa(files: Files) -> Iterator[Task]:
-    """One task a row with ``question``, ``options``, ``answer_letter`` (or the letter as
+    """Yield one task per row with ``question``, ``options``, ``answer_letter`` (or the letter as
     ``answer``) and ``discipline``."""
     for row in files.published():
         options = row.texts("options")
@@ -152,8 +152,8 @@ def _place(row: Row, count: int) -> int:
 
 
 def _corrected(row: Row, options: list[str]) -> int | None:
-    """The place that people gave instead: a number, a letter or a choice's text; None where they
-    wrote something else."""
+    """Return the index of the annotators' correction: a number, a letter or a choice's text; None
+    for anything else."""
     if not row.name_of("correct_answer"):
         return None
     said = row.name("correct_answer").strip()

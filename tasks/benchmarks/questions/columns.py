@@ -1,4 +1,4 @@
-"""Columns that need code: of a row and column names the value in the task, or None for no value.
+"""Columns that need code: functions of a row and column names that return a task's value, or None.
 
 The files in ``sets/`` name these functions.
 """
@@ -14,12 +14,12 @@ _NUMBER_AT_END = re.compile(r"####\s*(-?[\d,]*\.?\d+)\.?\s*$")
 
 
 def joined(row: Row, *names: str) -> str:
-    """The texts of a list."""
+    """Join the texts of a list."""
     return ", ".join(row.texts(*names))
 
 
 def together(row: Row, *names: str) -> str:
-    """The texts of several columns, one after the other."""
+    """Join the texts of several columns."""
     return "".join(row.text(name) for name in names)
 
 
@@ -29,12 +29,12 @@ def count(row: Row, *names: str) -> str:
 
 
 def unless_empty(row: Row, *names: str) -> str | None:
-    """The text; none where it is missing or empty."""
+    """Return the text; None if it is missing or empty."""
     return row.text_or("", *names) or None
 
 
 def links(row: Row, *names: str) -> list[str] | None:
-    """A list of texts, or a Python literal of one; none where it is missing."""
+    """Return a list of texts, or a Python literal of one; None if it is missing."""
     if row.name_of(*names) is None:
         return None
     found = row.literal(*names)
@@ -44,7 +44,7 @@ def links(row: Row, *names: str) -> list[str] | None:
 
 
 def small_number(row: Row, *names: str) -> str:
-    """AIME's answers: "016" and 16 are both 16."""
+    """Normalise AIME's answers: "016" and 16 are both 16."""
     answer = row.name(*names).strip()
     if not answer.isascii() or not answer.isdigit() or int(answer) > LARGEST:
         row.bad(row.name_of(*names) or names[0], f"{answer!r} is not 0 to {LARGEST}")
@@ -52,13 +52,13 @@ def small_number(row: Row, *names: str) -> str:
 
 
 def field(row: Row, *names: str) -> str:
-    """Omni-MATH's ``Mathematics -> Algebra -> Equations``: the second is the field."""
+    """Return the second part of Omni-MATH's ``Mathematics -> Algebra -> Equations``."""
     domain = next(iter(row.texts(*names)), "")
     return domain.split(" -> ")[min(1, domain.count(" -> "))]
 
 
 def last_number(row: Row, *names: str) -> str:
-    """GSM8K's answer: the number, or the number at the end of a solution."""
+    """Return GSM8K's answer: the number, or the number at the end of a solution."""
     if _is_number(given := row.value(*names)):
         return str(given)
     found = _NUMBER_AT_END.search(row.text(*names))
@@ -68,7 +68,7 @@ def last_number(row: Row, *names: str) -> str:
 
 
 def solution(row: Row, *names: str) -> str:
-    """GSM8K's solution: the answer, or beside an answer that is a number."""
+    """Return GSM8K's solution: the answer, or the solution beside a numeric answer."""
     is_beside = _is_number(row.value(*names))
     return row.text_or("", "solution") if is_beside else row.text(*names)
 
@@ -78,13 +78,13 @@ def _is_number(value: Any) -> bool:
 
 
 def first_kind(row: Row, *names: str) -> str:
-    """IFEval's group of the first instruction."""
+    """Return IFEval's group of the first instruction."""
     return row.texts(*names)[0].split(":")[0]
 
 
 def instruction_arguments(row: Row, *names: str) -> list[dict[str, Any]]:
-    """IFEval's arguments, one object for each instruction. Those that are null are left out: some
-    copies of the data fill in every name that any instruction has."""
+    """Return IFEval's arguments, one object for each instruction, without null ones: some copies of
+    the data fill in every name that any instruction has."""
     kinds, arguments = row.texts("instruction_id_list"), row.objects(*names)
     if not kinds or len(kinds) != len(arguments):
         row.bad(names[0], f"{len(arguments)} for {len(kinds)} instructions")
@@ -92,17 +92,17 @@ def instruction_arguments(row: Row, *names: str) -> list[dict[str, Any]]:
 
 
 def in_metadata(row: Row, name: str) -> str | None:
-    """SimpleQA's column in its metadata; none without metadata."""
+    """Return SimpleQA's column in its metadata; None without metadata."""
     return _metadata(row).text(name) if row.name_of("metadata") else None
 
 
 def beside_metadata(row: Row, name: str) -> str | None:
-    """SimpleQA's column of a table without metadata."""
+    """Return SimpleQA's column of a table without metadata."""
     return None if row.name_of("metadata") else row.text_or("", name) or None
 
 
 def answer_type(row: Row, name: str) -> str | None:
-    """SimpleQA's type of answer, in its metadata or beside the question."""
+    """Return SimpleQA's type of answer, in its metadata or beside the question."""
     return in_metadata(row, name) or beside_metadata(row, name)
 
 

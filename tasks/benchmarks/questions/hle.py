@@ -1,7 +1,6 @@
 """Humanity's Last Exam: about 2,500 questions, some with an image.
 
-``hle`` reads the text-only questions and reports how many it leaves out; ``hle-images`` reads
-all.
+``hle`` reads the text-only questions and reports the number left out; ``hle-images`` reads all.
 """
 
 from collections.abc import Iterator
@@ -14,7 +13,7 @@ IMAGE_STARTS = ("data:image/", "https://", "http://")
 
 
 def read(files: Files, images: bool) -> Iterator[Task | ExcludedRow]:
-    """One task a row with ``id``, ``question``, ``answer``, ``answer_type``, ``image``."""
+    """Yield one task per row with ``id``, ``question``, ``answer``, ``answer_type``, ``image``."""
     for row in files.published():
         image = _image(row)
         item_id = row.name("id")

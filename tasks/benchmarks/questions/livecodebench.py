@@ -1,7 +1,7 @@
 """LiveCodeBench's format: contest problems with public and hidden tests.
 
-Hidden tests are a pickle of text inside zlib inside base64, read by an unpickler that knows no
-class or function, so a file of unknown origin cannot run code here.
+Hidden tests are a pickle of text inside zlib inside base64, read by an unpickler without classes
+and functions, so that a file of unknown origin cannot run code here.
 """
 
 import base64
@@ -30,7 +30,7 @@ class _OnlyText(pickle.Unpickler):
 
 
 def read(files: Files) -> Iterator[Task]:
-    """One task a row with ``question_id``, ``question_content``, ``starter_code``,
+    """Yield one task per row with ``question_id``, ``question_content``, ``starter_code``,
     ``public_test_cases``, ``private_test_cases``, ``metadata``, ``difficulty``, ``platform``,
     ``contest_date``."""
     for row in files.rows():

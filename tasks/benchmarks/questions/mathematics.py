@@ -17,9 +17,9 @@ _WORD = re.compile(r"[A-Za-z]{2,}")
 
 
 def read_math_odyssey(files: Files) -> Iterator[Task | ExcludedRow]:
-    """One task a row ``{"Problem_1": {…}}`` with ``question``, ``answer``, ``label`` and
-    ``level``, or a row of NeMo-Skills'. A full stop and dollar signs around an answer are left
-    out. A problem whose answer is a word ("Yes", 15 of 387) is excluded."""
+    """Yield one task per row ``{"Problem_1": {…}}`` with ``question``, ``answer``, ``label`` and
+    ``level``, or per row of NeMo-Skills'. A full stop and dollar signs around an answer are
+    removed. A problem whose answer is a word ("Yes", 15 of 387) is excluded."""
     for number, row in enumerate(files.published(), 1):
         name, problem = str(number), row
         if row.name_of(PREPARED) is None:
@@ -45,8 +45,8 @@ def read_math_odyssey(files: Files) -> Iterator[Task | ExcludedRow]:
 
 
 def read_mgsm(files: Files) -> Iterator[Task]:
-    """One task a line with question and answer, without a heading; its id is the language and the
-    line."""
+    """Yield one task per line with question and answer, without a heading; its id is the language
+    and the line."""
     for path in files.paths:
         try:
             yield from _of_language(path)

@@ -9,7 +9,7 @@ from tutti.tasks.task_sets import Task
 
 
 def read(files: Files) -> Iterator[Task]:
-    """One task a row with ``task_id``, ``prompt`` (``text`` in the full set), ``code``,
+    """Yield one task per row with ``task_id``, ``prompt`` (``text`` in the full set), ``code``,
     ``test_list`` and ``test_imports`` (``test_setup_code`` in the full set)."""
     for row in files.rows():
         tests = row.texts("test_list")
@@ -29,8 +29,8 @@ def read(files: Files) -> Iterator[Task]:
 
 
 def _entry_point(code: str, test: str) -> dict[str, str]:
-    """The function that is asked for, if it has a builtin's name (Mbpp/126: ``sum``): else the
-    scorer's tests call Python's."""
+    """Return the requested function if it has a builtin's name (Mbpp/126: ``sum``), because the
+    scorer's tests would otherwise call Python's."""
     called = re.match(r"assert (\w+)\(", test)
     if called is None or not hasattr(builtins, called[1]):
         return {}

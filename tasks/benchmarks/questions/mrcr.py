@@ -1,7 +1,7 @@
-"""MRCR: long conversations that ask for the same thing several times; one answer is to be repeated.
+"""MRCR: long conversations with several identical requests; one answer must be repeated.
 
 The response must begin with the task's random string; its value is the ratio of
-`difflib.SequenceMatcher` between what follows and the answer.
+`difflib.SequenceMatcher` between the rest and the answer.
 """
 
 from collections.abc import Iterator
@@ -15,7 +15,7 @@ CHARS_A_TOKEN = 4  # for the attribute alone: the publisher's bins are by tokens
 
 
 def read(files: Files) -> Iterator[Task]:
-    """One task a row with ``prompt`` (messages as JSON text), ``answer``,
+    """Yield one task per row with ``prompt`` (messages as JSON text), ``answer``,
     ``random_string_to_prepend``, ``n_needles`` and ``desired_msg_index``."""
     for number, row in enumerate(files.published()):
         messages = [dict(message.data) for message in row.objects("prompt")]
@@ -35,6 +35,6 @@ def read(files: Files) -> Iterator[Task]:
 
 
 def _bin(row: Row, chars: int) -> str:
-    """The smallest of the publisher's lengths that about holds the prompt."""
+    """Return the smallest of the publisher's lengths that approximately holds the prompt."""
     size = chars // CHARS_A_TOKEN
     return str(next((limit for limit in BINS if size <= limit), BINS[-1]))

@@ -1,8 +1,7 @@
 """miniF2F, ProofNet and MOBench: theorems in Lean 4 to be proved.
 
-Rows are as NeMo-Skills prepares them or as they are published. Without a header it is what stands
-before the theorem and its comment. A ``sorry`` at the end is left out; the statement ends with
-``:= by``.
+Rows are in NeMo-Skills' form or as published. Without a header, the text before the theorem and its
+comment is the header. A ``sorry`` at the end is removed; the statement ends with ``:= by``.
 """
 
 import re
@@ -20,7 +19,7 @@ _OPEN_END = re.compile(r"\s*:=\s*(?:by\b)?\s*(?:sorry)?\s*\Z")
 
 
 def read(files: Files) -> Iterator[Task]:
-    """One task a row. A name that comes again gets a number."""
+    """Yield one task per row. A repeated name gets a number."""
     names: Counter[str] = Counter()
     for row in files.rows():
         header, statement = _parts(row)

@@ -2,7 +2,7 @@
 
 Each item is the longest whose prompt, with the publisher's room for the response, has at most
 `length` tokens of the row's tokenizer, or words without one. Values are not comparable with
-published ones: essays, qa_1, qa_2 and the begin of the answer are left out.
+published ones, because essays, qa_1, qa_2 and the beginning of the answer are left out.
 """
 
 import importlib
@@ -52,8 +52,8 @@ def read(files: Files) -> Iterator[Task]:
 
 
 def generate(task: RulerTask, seed: str, length: int, count: Count) -> Question | None:
-    """The longest question found that, with the room for the response, has at most `length`. Sizes
-    are guessed by the secant of the two last ones. None if the smallest does not fit."""
+    """Return the longest question that, with the room for the response, has at most `length`. Sizes
+    are estimated by the secant of the two last ones. None if the smallest does not fit."""
     best: Question | None = None
     fits, too_long = 0, task.largest + 1
     size, last = task.smallest, (0, 0)
@@ -83,7 +83,7 @@ def _whole(row: Row, name: str, least: int, most: int) -> int:
 
 
 def _counter(row: Row) -> Count:
-    """What measures the row's lengths. Raises BadRow for a tokenizer that cannot be used."""
+    """The function that measures the row's lengths. Raises BadRow for an unusable tokenizer."""
     if row.name_of("tokenizer") is None:
         return count_words
     path = row.file.parent / row.text("tokenizer")

@@ -74,7 +74,7 @@ def draw_pair(random: Random) -> str:
 
 @dataclass(frozen=True)
 class Question:
-    """One prompt and what a right response contains."""
+    """One prompt and the content of a right response."""
 
     text: str
     references: tuple[str, ...]
@@ -87,7 +87,7 @@ whole length that the item may have."""
 
 @dataclass(frozen=True)
 class RulerTask:
-    """One task."""
+    """A task of RULER."""
 
     make: Make
     room: int
@@ -98,7 +98,7 @@ class RulerTask:
 
 
 def _other_needles(random: Random, lines: int, asked: Sequence[str]) -> list[str]:
-    """Sentences about keys that nobody asks for. A key may occur twice, as published."""
+    """Return sentences about keys that are not asked for. A key may occur twice, as published."""
     found: list[str] = []
     while len(found) < lines:
         key = draw_pair(random)
@@ -118,7 +118,7 @@ def _needle(key: str, value: str) -> str:
 def _niah(
     random: Random, size: int, length: int, *, keys: int = 1, values: int = 1, noise: bool = True
 ) -> Question:
-    """Needles in a haystack of `size` lines; all their keys are asked for."""
+    """A question about needles in a haystack of `size` lines, which asks for all their keys."""
     asked = draw_pairs(random, keys)
     numbers = [str(one) for one in random.sample(range(1_000_000, 10_000_000), keys * values)]
     needles = [_needle(asked[place // values], one) for place, one in enumerate(numbers)]
@@ -145,7 +145,7 @@ def _listed(names: Sequence[str]) -> str:
 
 
 def _distinct(random: Random, letters: str, each: int, count: int) -> list[str]:
-    """`count` different strings of `each` letters. Equal lengths: none contains another."""
+    """`count` different strings of `each` letters. With equal lengths, none contains another."""
     found: dict[str, None] = {}
     while len(found) < count:
         found["".join(random.choices(letters, k=each))] = None
@@ -173,7 +173,7 @@ def _tracking(random: Random, names: Sequence[str], value: str, size: int) -> st
 
 
 def _common_words(random: Random, size: int, length: int) -> Question:
-    """Ten words that occur often among `size` different words, after a worked example."""
+    """A question about ten frequent words among `size` different words, after a worked example."""
     few = length < FEWER_BELOW
     asked, shown = draw_pairs(random, COMMON), draw_pairs(random, COMMON + EXAMPLE_RARE)
     often, seldom = (6, 1) if few else (30, 3)
@@ -197,8 +197,8 @@ def _list_of_words(random: Random, words: Sequence[str], often: int, seldom: int
 
 
 def _frequent_words(random: Random, size: int, length: int) -> Question:
-    """About `size` coded words: that of rank k occurs size / (zeta(2) k^2) times, rounded down.
-    The most frequent is a row of dots, which the question excludes."""
+    """Return about `size` coded words: that of rank k occurs size / (zeta(2) k^2) times, rounded
+    down. The most frequent is a row of dots, which the question excludes."""
     count = max(MIN_VOCABULARY, length // LENGTH_A_CODED_WORD)
     words = _distinct(random, ascii_lowercase, CODED_LETTERS, count)
     ranked = ["....", *words]

@@ -1,8 +1,8 @@
 """tau2-bench: an agent serves a simulated customer under a policy, with a domain's tools.
 
-What is right comes from replaying all gold actions on the domain's tools. Where these are at hand
-(`TOOLSETS`) the target has the outcome as ``state``; the other domains run in tau2's own package
-(`deployments/harnesses/tau2_episode.py`), or are scored by the gold trajectory's calls.
+The right outcome comes from replaying all gold actions on the domain's tools. If these are
+available (`TOOLSETS`), the target has the outcome as ``state``; the other domains run in tau2's own
+package (`deployments/harnesses/tau2_episode.py`), or are scored by the gold trajectory's calls.
 """
 
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""A task of tau2 acted out: the domain's tools for the agent, a model as the customer."""
+"""The world of a tau2 task: the domain's tools for the agent, a model as the customer."""
 
 from collections.abc import Mapping, Sequence
 from functools import cache, partial

@@ -1,6 +1,6 @@
-"""A domain of tau2-bench as its publisher lays it out: tasks, policy, databases, documents.
+"""A domain of tau2-bench in its publisher's layout: tasks, policy, databases, documents.
 
-Every field of a task that the evaluation reads is checked; the others stay as they are.
+Every field of a task that the evaluation reads is checked; the others are unchanged.
 """
 
 import tomllib
@@ -21,7 +21,7 @@ SIDES = ("assistant", "user")
 
 @dataclass(frozen=True)
 class Tau2Task:
-    """One task: the caller and the reason, the initial state, and what must be true at the end."""
+    """One task: the caller and the reason, the initial state, and the conditions at the end."""
 
     id: str
     scenario: str

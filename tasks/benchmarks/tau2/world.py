@@ -1,7 +1,7 @@
-"""A domain of tau2 that can be acted in: its databases, and tools given as a Python module.
+"""A tau2 domain that can be executed: its databases, and tools given as a Python module.
 
 A tool is a function of a `State` and its arguments; the databases are plain JSON, so two states are
-equal when their values are. To add a domain: a module with a `Toolset`, and a line in
+equal if their values are. To add a domain: a module with a `Toolset`, and a line in
 `benchmark.TOOLSETS`.
 """
 
@@ -50,12 +50,12 @@ class Toolset:
     """Functions that only tasks call: set-up, and assertions, which return true or false."""
 
     def named(self, side: str, name: str, hidden: bool = False) -> Act | None:
-        """The tool `name` of `side` (one of `SIDES`); None where there is none."""
+        """Return the tool `name` of `side` (one of `SIDES`); None if there is none."""
         own = self.agent if side == SIDES[0] else self.user
         return own.get(name) or (self.hidden.get(name) if hidden else None)
 
     def schemas(self, side: str) -> list[dict[str, Any]]:
-        """The tools of `side` as OpenAI describes functions, from signatures and docstrings."""
+        """The tools of `side` in OpenAI's form of functions, from signatures and docstrings."""
         own = self.agent if side == SIDES[0] else self.user
         return [_schema(name, act) for name, act in own.items()]
 
@@ -86,17 +86,17 @@ class Session:
             raise BenchmarkError(f"task {task.id}: its set-up: {refused}") from refused
 
     def call(self, side: str, name: str, arguments: Mapping[str, Any]) -> str:
-        """Carry out one call of the agent or the user; returns the result as text. Raises
-        CallRefused with a message for the caller; then nothing has changed."""
+        """Run one call of the agent or the user; return the result as text. Raises CallRefused with
+        a message for the caller; then nothing has changed."""
         result = self._act(side, name, arguments)
         self.made.append((side, name, dict(arguments)))
         return result if isinstance(result, str) else json.dumps(result, ensure_ascii=False)
 
     def outcome(self, said: str = "") -> dict[str, Any]:
-        """The outcome in the form that the scorer ``state`` compares; `said` is all that the agent
-        said to the user. ``db`` is the agent's database (DB), with ``user_db`` if the gold
-        trajectory acts on the user's side; ``assertions``, ``communicated`` and ``actions`` are
-        true or false for each that the task lists (ENV_ASSERTION, COMMUNICATE, ACTION).
+        """Return the outcome in the form that the scorer ``state`` compares; `said` is all of the
+        agent's messages to the user. ``db`` is the agent's database (DB), with ``user_db`` if the
+        gold trajectory acts on the user's side; ``assertions``, ``communicated`` and ``actions``
+        are true or false for each that the task lists (ENV_ASSERTION, COMMUNICATE, ACTION).
         NL_ASSERTION needs a judge."""
         task, found = self.task, dict[str, Any]()
         if "DB" in task.rewards:
@@ -145,8 +145,8 @@ class Session:
 
 
 def gold_outcome(domain: Domain, toolset: Toolset, task: Tau2Task) -> dict[str, Any]:
-    """The outcome of a correct attempt: the state after the gold actions, and everything else true.
-    Raises BenchmarkError if a gold action is refused."""
+    """Return the outcome of a correct attempt: the state after the gold actions, and everything
+    else true. Raises BenchmarkError if a gold action is refused."""
     session = Session(domain, toolset, task)
     for action in task.actions:
         try:
@@ -164,7 +164,7 @@ def _only(arguments: Mapping[str, Any], names: Sequence[str] | None) -> dict[str
 
 
 def _check(name: str, act: Act, arguments: Mapping[str, Any]) -> None:
-    """Raise CallRefused for arguments that the tool does not have, or of another type."""
+    """Raise CallRefused for unknown arguments, or arguments of another type."""
     try:
         inspect.signature(act).bind(None, **arguments)
     except TypeError as error:

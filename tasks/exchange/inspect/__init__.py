@@ -1,10 +1,10 @@
-"""Inspect's logs, in and out."""
+"""Inspect's logs: import and export."""
 
 from tutti.storage import StoreError
 
 
 def require_inspect() -> None:
-    """Raises StoreError when inspect_ai is not installed."""
+    """Raise StoreError if inspect_ai is not installed."""
     try:
         import inspect_ai.log  # noqa: F401
     except ImportError as error:

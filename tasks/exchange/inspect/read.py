@@ -42,7 +42,7 @@ WORDS = {"yes": 1.0, "true": 1.0, "no": 0.0, "false": 0.0}
 
 
 def content_of(content: Any) -> tuple[str, str | None, list[str]]:
-    """Text, reasoning, and the kinds of other parts."""
+    """Return text, reasoning, and the kinds of other parts."""
     if isinstance(content, str):
         return content, None, []
     texts = [part.text for part in content if part.type == "text"]
@@ -105,7 +105,7 @@ def own_columns(ours: Mapping[str, Any]) -> Row:
 
 
 def time_of(value: Any) -> Any:
-    """A time that Inspect gives as text; None for none."""
+    """Return a time that Inspect gives as text; None for none."""
     return datetime.fromisoformat(value) if isinstance(value, str) and value else value or None
 
 
@@ -149,8 +149,8 @@ ROLE_OF = {"grader": "judge", "critic": "judge", "monitor": "judge"}
 
 
 def read(path: Path, run: str) -> Iterator[ImportedItem]:
-    """The trials of one log, or of every log under a folder. `run` names the run of a log that has
-    no id of its own."""
+    """Yield the trials of one log, or of every log under a folder. `run` names the run of a log
+    without an id of its own."""
     logs = [path]
     if path.is_dir():  # with logs, Inspect writes logs.json, a manifest
         files = (p for p in path.rglob("*") if p.suffix in (".eval", ".json"))
@@ -189,7 +189,7 @@ def _words(error: Exception) -> str:
 
 
 def _samples(path: Path) -> Iterator[Any]:
-    """The samples of a zipped log, read in portions that fit in memory."""
+    """Yield the samples of a zipped log, read in portions that fit in memory."""
     try:
         keys = [(summary.id, summary.epoch) for summary in read_eval_log_sample_summaries(path)]
     except READ_ERRORS as error:
@@ -232,7 +232,7 @@ def _json_samples(path: Path) -> Iterator[Any]:
 
 
 def _json_sample(path: Path, place: int, raw: Any) -> Any:
-    """The sample at `place` of a log in JSON, or an ImportIssue where it is not valid."""
+    """Return the sample at `place` of a log in JSON, or an ImportIssue if it is not valid."""
     try:
         sample = resolve_sample_events_data(EvalSample.model_validate(raw))
         return resolve_sample_attachments(sample, "full")

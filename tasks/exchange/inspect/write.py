@@ -1,11 +1,11 @@
 """Export to Inspect: one `.eval` file per cell, so that ``inspect view`` shows the trajectories.
 
-In: attempts, grouped by cell. Out: files as inspect_ai writes them (a zip with `header.json`,
+In: attempts, grouped by cell. Out: files in inspect_ai's format (a zip with `header.json`,
 `summaries.json` and a JSON file per sample, format version 2). They are written sample by sample,
 so that a cell of any size fits in memory. Values without a field in Inspect are under
 `metadata.tutti`. Token ids and log probabilities of calls and retrievals are not exported.
 
-Of the attempts at a sample, the last is the sample; earlier ones are its retries after errors.
+The last of the attempts at a sample is the sample; earlier ones are its retries after errors.
 """
 
 import json
@@ -68,7 +68,7 @@ OUTCOME_FIELDS = (
 
 
 def eval_sample(attempts: list[ImportedAttempt]) -> Any:
-    """An `EvalSample`, condensed as inspect_ai writes it."""
+    """Return an `EvalSample`, condensed as inspect_ai writes it."""
     last = attempts[-1]
     outcome = last.outcome
     messages = [_message(row, place) for place, row in enumerate(last.messages)]
@@ -358,7 +358,7 @@ class _Totals:
 
     @property
     def cell_id(self) -> str:
-        """The cell's id; of an imported one without an id, its run."""
+        """The cell's id; for an imported one without an id, its run."""
         return str(self.cell.detail.get("cell_id") or self.cell.run)
 
     @property

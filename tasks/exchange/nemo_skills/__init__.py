@@ -1,4 +1,4 @@
-"""NeMo-Skills' outputs, in and out."""
+"""NeMo-Skills' outputs: import and export."""
 
 from typing import TYPE_CHECKING
 

@@ -1,11 +1,11 @@
-"""Import of what NeMo-Skills generated and graded.
+"""Import of NeMo-Skills' generated and graded outputs.
 
 In: an ``output-rs{seed}.jsonl``, ``output.jsonl`` (greedy decoding, a run of its own) or a chunk; a
 benchmark's folder; or the results' folder of all. The folder's name is the benchmark, the seed the
 trial, the row's id (else its problem's hash) the task. Rows name neither the model nor the rendered
 prompt: the model is "unknown", the first message the problem. Files of running jobs
-(``.jsonl-async``) are reported. A row of parallel thinking has the tool runs that tutti's own
-stores; its figures are of all calls together, and the solution that was taken is found by its text.
+(``.jsonl-async``) are reported. A row of parallel thinking has the tool runs that tutti stores for
+it; its figures are of all calls together, and the chosen solution is identified by its text.
 """
 
 import json
@@ -176,7 +176,7 @@ def _add_conversation(fields: Fields, trial: ImportedAttempt) -> None:
 
 
 def _each_step(fields: Fields, name: str) -> list[str]:
-    """With tools, a field is a list with its value in every step."""
+    """Return the fields that, with tools, are lists with a value for every step."""
     value = fields.get(name)
     if not isinstance(value, list):
         text = fields.text(name)
@@ -259,13 +259,13 @@ def _score(fields: Fields, trial: ImportedAttempt) -> None:
 
 
 def _mark(fields: Fields, name: str) -> float | None:
-    """True and false are 1 and 0; other numbers are as they are."""
+    """Return a mark as a number: true and false are 1 and 0, other numbers are unchanged."""
     value = fields.data[name]
     return float(value) if isinstance(value, bool) else fields.number(name)
 
 
 def _judged(fields: Fields, name: str) -> float | None:
-    """A judge's verdict: yes or no, correct or incorrect, or SimpleQA's letters."""
+    """A judge's verdict as a number: yes or no, correct or incorrect, or SimpleQA's letters."""
     text = fields.text(name)
     if text is None:
         return None
@@ -285,7 +285,7 @@ def _agrees(fields: Fields, name: str) -> float | None:
 
 
 def _unnumbered(fields: Fields, name: str) -> None:
-    """A verdict between two answers: the preferred one is in the detail, and there is no number."""
+    """Return no number for a verdict between two answers; the preferred one is in the detail."""
     fields.text(name)
 
 

@@ -1,9 +1,9 @@
-"""Export in NeMo-Skills' layout: a file of rows a seed, and ``metrics.json``.
+"""Export in NeMo-Skills' layout: one file of rows per seed, and ``metrics.json``.
 
 In: a connection of `storage.connect` and cells of one set-up. Out: in a folder
-``eval-results/<benchmark>/output-rs{S}.jsonl`` (``output.jsonl`` of tasks tried once) and
+``eval-results/<benchmark>/output-rs{S}.jsonl`` (``output.jsonl`` for tasks tried once) and
 ``eval-results/metrics.json``. Its programs join the files line by line, so every file has the same
-tasks: those with as many counted trials as the cell has at most; the others are counted.
+tasks: those with as many counted trials as the cell's maximum; the others are counted.
 """
 
 import json
@@ -35,18 +35,18 @@ LETTERS = {"correct": "A", "incorrect": "B", "not_attempted": "C"}
 class BenchmarkMetrics:
     """The figures of one benchmark's rows by NeMo-Skills' own definitions, for ``metrics.json``.
 
-    In: the rows of one task, one a seed, task after task. Out: the blocks ``pass@k``,
-    ``pass@1[avg-of-k]`` and ``majority@k``. Scores are percentages there; those in
-    ``…_statistics`` are shares. They differ from tutti's (`tutti.tasks.scoring.metrics`):
+    In: the rows of one task, one per seed, task after task. Out: the blocks ``pass@k``,
+    ``pass@1[avg-of-k]`` and ``majority@k``. Scores are percentages there; those in ``…_statistics``
+    are shares. They differ from tutti's (`tutti.tasks.scoring.metrics`):
 
-    - pass@k is unbiased over all n seeds where a task's scores are 0 and 1; else the highest of the
-      first k.
+    - pass@k is unbiased over all n seeds if a task's scores are 0 and 1; else the highest of the
+     first k.
     - avg-of-k and majority@k are of the first k seeds, not of all subsets. A vote is for a pair of
-      answer and score. Rows without an answer have no vote; a tie gives the mean of its scores.
+     answer and score. Rows without an answer have no vote; a tie gives the mean of its scores.
     - SimpleQA's verdicts A, B and C are three scores; a vote is for a verdict. F1 and the accuracy
-      of attempted answers come from each block's shares.
-    - std_dev_across_runs is between the seeds' means over the same tasks, so it does not tell how
-      the score varies between tasks; there is no interval.
+     of attempted answers come from each block's shares.
+    - std_dev_across_runs is between the seeds' means over the same tasks, so it does not show how
+     the score varies between tasks; there is no interval.
     """
 
     def __init__(self) -> None:
@@ -57,7 +57,7 @@ class BenchmarkMetrics:
         self._ends: list[float] = []
 
     def add(self, rows: Sequence[Row]) -> None:
-        """One task's rows, in the order of the seeds. ValueError for another number of them."""
+        """Add one task's rows, in the order of the seeds. ValueError for another number of them."""
         if self._seeds not in (0, len(rows)):
             raise ValueError(f"{len(rows)} rows of a task, {self._seeds} of those before")
         self._seeds = len(rows)
@@ -116,7 +116,7 @@ class BenchmarkMetrics:
 
 
 def _attempted(correct: float, incorrect: float) -> Block:
-    """SimpleQA's further figures of a block, in percent."""
+    """Return SimpleQA's further figures of a block, in percent."""
     given = correct + incorrect
     accuracy = 100.0 * correct / given if given else 0.0
     f1 = 2 * accuracy * correct / (accuracy + correct) if accuracy + correct else 0.0
@@ -151,7 +151,7 @@ def _majority(scores: Sequence[float], answers: Sequence[str | None]) -> float:
 
 
 def _statistics(scores: Sequence[Sequence[float]]) -> Block:
-    """As shares, not percentages."""
+    """Return the statistics of scores, as shares, not percentages."""
     runs = [fmean(run) for run in zip(*scores, strict=True)]
     across = stdev(runs)
     return {
@@ -250,7 +250,7 @@ def write_run(
 def _chosen(
     connection: duckdb.DuckDBPyConnection, cell_id: str, benchmark: str
 ) -> tuple[_CellRows, int]:
-    """What of the cell is written, and how many tasks are left out."""
+    """Return the rows of the cell to write, and the number of tasks left out."""
     found = connection.execute(CHOSEN_SQL, {"cell": cell_id}).fetchall()
     whole = [attempts for _, attempts, is_whole in found if is_whole]
     named = connection.execute(SUBSETS_SQL, {"cell": cell_id}).fetchall()
@@ -352,7 +352,7 @@ def _judgement(score: Row, is_correct: bool) -> str:
 
 
 def _expected(target: str | None) -> str | None:
-    """The right answer: of a scorer's target its ``answer``, if that is one text."""
+    """Return the right answer: a scorer's target's ``answer``, if that is one text."""
     if target is None or not target.startswith("{"):
         return target
     try:

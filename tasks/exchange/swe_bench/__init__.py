@@ -1,4 +1,4 @@
-"""SWE-bench's own program: predictions out, its reports in."""
+"""SWE-bench's own program: export of predictions, import of its reports."""
 
 from typing import TYPE_CHECKING
 

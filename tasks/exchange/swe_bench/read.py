@@ -3,7 +3,7 @@
 In: the report ``<model>.<run id>.json``, and ``preds.json`` or ``preds.jsonl`` beside it, whose
 patches become the answers. Out: an `ImportedAttempt` for each submitted instance. An `attempt_id`
 in a prediction names the exported attempt. Unresolved instances, empty patches and errors are
-wrong, as its count has them; instances without a prediction are no attempts.
+wrong, as in its count; instances without a prediction are not attempts.
 """
 
 import json
@@ -97,7 +97,7 @@ KNOWN_SQL = "select attempt_id, value, detail from scores where sweep_id = $swee
 
 @dataclass
 class AddedVerdicts:
-    """What came of a report."""
+    """The result of adding a report's verdicts."""
 
     added: int = 0
     known: int = 0
@@ -150,7 +150,7 @@ def add_verdicts(catalog: cat.Catalog, report: Path, sweep_id: str) -> AddedVerd
 def _graded_answer(
     graded: ImportedAttempt, answers: Sequence[StoredAnswer], report: Path
 ) -> StoredAnswer | None:
-    """The attempt that a verdict is about; None if the sweep has none at the instance."""
+    """Return the attempt of a verdict; None if the sweep has none at the instance."""
     same = [each for each in answers if each.instance_id == graded.task_id]
     if graded.origin:
         named = [each for each in same if each.attempt_id == graded.origin]

@@ -1,8 +1,8 @@
 """Export of predictions for SWE-bench's own program (``swebench`` 5.0).
 
 In: the stored answers of a sweep. Out: ``preds.json``, an object by instance, whose `attempt_id`
-lets `tutti import swe-bench --onto` find the graded attempt. A file has one prediction an instance:
-each cell and each trial has a folder where there are several.
+lets `tutti import swe-bench --onto` identify the graded attempt. A file has one prediction per
+instance; with several cells or trials, each has a folder.
 """
 
 import json
@@ -47,7 +47,7 @@ where sweep_id = $sweep and role = 'assistant' and content is not null group by 
 
 @dataclass(frozen=True)
 class StoredAnswer:
-    """An attempt at a task."""
+    """An attempt at a task, with its stored answer."""
 
     cell_id: str
     attempt_id: str
@@ -58,7 +58,7 @@ class StoredAnswer:
 
 
 def stored_answers(connection: duckdb.DuckDBPyConnection, sweep_id: str) -> list[StoredAnswer]:
-    """The attempts of a sweep that have an answer, by cell, task and trial."""
+    """Return the attempts of a sweep that have an answer, by cell, task and trial."""
     rows = connection.execute(ANSWERS_SQL, {"sweep": sweep_id}).fetchall()
     return [
         StoredAnswer(cell, attempt, task, answer, _instance(named, row_id, task))
@@ -72,8 +72,8 @@ def last_replies(connection: duckdb.DuckDBPyConnection, sweep_id: str) -> dict[s
 
 
 def patch_in(text: str) -> str | None:
-    """The diff in a text: its last fence ``diff`` or ``patch``, else from the first line on that
-    begins a diff. None without one. A line's end is added to the last line, as `patch` wants it."""
+    """Return the diff in a text: its last fence ``diff`` or ``patch``, else from the first line on
+    that begins a diff. None without one. The last line gets a line end, which `patch` requires."""
     if fences := FENCE.findall(text):
         return str(fences[-1])
     start = START.search(text)
@@ -108,11 +108,11 @@ def write_predictions(
     folder: Path,
     force: bool = False,
 ) -> WrittenPredictions:
-    """Write the predictions below `folder`, which is made.
+    """Write the predictions below `folder`, which is created.
 
-    `replies`: the last reply by attempt, for answers in which there is no diff; `cells`: name of
-    folder and model by cell. Raises StoreError where a task has no instance id, without answers,
-    and for files that are there already, unless `force` is set.
+    `replies`: the last reply by attempt, for answers without a diff; `cells`: name of folder and
+    model by cell. Raises StoreError if a task has no instance id, without answers, and for existing
+    files, unless `force` is set.
     """
     if not answers:
         raise StoreError("the sweep has no attempt with an answer")

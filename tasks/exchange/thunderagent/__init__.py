@@ -1,4 +1,4 @@
-"""ThunderAgent's and ToolOrchestra's logs in, and ThunderAgent's summaries out."""
+"""Import of ThunderAgent's and ToolOrchestra's logs, and export of ThunderAgent's summaries."""
 
 from typing import TYPE_CHECKING
 

@@ -1,6 +1,6 @@
 """Import of a run of ThunderAgent's or ToolOrchestra's HLE example: its logs and its results.
 
-In: an output or log folder of one run, or one file of it. Read are `orchestrator_usage.jsonl`,
+In: an output or log folder of one run, or one file of it. The files are `orchestrator_usage.jsonl`,
 `*_timeseries.csv`, the eval log's `[HLE_TRIAL_COMPLETE]` and `type=step_complete` lines, and the
 tasks' `{id}.json`; for a folder `…/outputs/NAME` also the logs in `…/logs/NAME`, and vice versa.
 Out: one `ImportedRecords` per record (a log that has grown adds only its new lines),
@@ -8,15 +8,15 @@ Out: one `ImportedRecords` per record (a log that has grown adds only its new li
 
 | theirs | ours |
 |---|---|
-| a usage line | a row of `calls`, role orchestrator; `step` is its place, for it names no program |
+| a usage line | a row of `calls`, role orchestrator; `step` is its index, as it names no program |
 | ts_unix of a usage line | `ended_at`: it is the time of the response |
 | hits_total, kv_cache_usage_perc, X_sum | `server_metrics` vllm:prefix_cache_hits_total, … |
 | delta_hits, delta_X_sum | the same names with `:delta`; they do not follow from the totals |
 | sm_util, mem_used_mib of GPU 0 | gpu_utilization, gpu_memory_used_mib of engine gpu0 |
 | a trial's or a step's line | `gateway_events`: release / trial_complete, finish / step_complete |
 
-No file says when a request was sent: latencies stay null, and `window_summary`, whose second 0 is
-the first request sent, has no figures for such a cell. `reference_window` has them.
+No file has the time at which a request was sent: latencies stay null, and `window_summary`, whose
+second 0 is the first request sent, has no figures for such a cell. `reference_window` has them.
 """
 
 import re
@@ -142,8 +142,8 @@ class SourceRun:
             return None
 
     def time_in(self, text: str, stamps: Sequence[re.Pattern[str]]) -> datetime:
-        """The Unix time in a line, else the first local time, of this machine's zone if the run's
-        is unknown. Raises ValueError."""
+        """Return the Unix time in a line, else the first local time, in this machine's zone if the
+        run's is unknown. Raises ValueError."""
         if unix := UNIX.search(text):
             return datetime.fromtimestamp(float(unix[1]), UTC)
         found = next(filter(None, (stamp.search(text) for stamp in stamps)), None)
@@ -184,7 +184,7 @@ def _read(source: SourceRun) -> Iterator[ImportedItem]:
 
 
 def lines(file: Path) -> Iterator[LogLine]:
-    """A file's lines with their numbers; bytes that are no UTF-8 become U+FFFD."""
+    """Yield a file's lines with their numbers; bytes that are not UTF-8 become U+FFFD."""
     with file.open("rb") as stream:
         for number, line in enumerate(stream, 1):
             yield LogLine(number, line.decode("utf-8", "replace").strip(), line.endswith(b"\n"))

@@ -124,8 +124,8 @@ def _engine(row: dict[str, str]) -> str:
 
 
 def _samples(row: dict[str, str]) -> tuple[list[tuple[str, float | None]], list[tuple[str, str]]]:
-    """The numbers by series name, and invalid columns with their values. A change that the sampler
-    could not determine is null, as it was recorded."""
+    """Return the numbers by series name, and invalid columns with their values. A change that the
+    sampler could not determine is null, as recorded."""
     samples: list[tuple[str, float | None]] = []
     problems = []
     for column, text in row.items():

@@ -1,10 +1,10 @@
-"""ThunderAgent's logs (usage, prefix cache, GPUs) and its summary files, from the store.
+"""Export of ThunderAgent's logs (usage, prefix cache, GPUs) and its summary files from the store.
 
 In: a connection of `storage.connect` and a cell. Out: ``orchestrator_usage.jsonl``,
 ``prefix_cache_timeseries.csv`` (further engines: ``prefix_cache_1_timeseries.csv``),
 ``gpu_sm_util_timeseries.csv``, and summaries, which are rows of the macro `reference_window`. A
-change is the one that an imported log noted, else the difference of the totals, 0 where a counter
-went back, as in their sampler. What was not measured is ``nan``.
+change is that of an imported log, else the difference of the totals, 0 if a counter went back, as
+in their sampler. Unmeasured values are ``nan``.
 """
 
 import csv
@@ -86,7 +86,7 @@ group by ts_unix, gpu order by ts_unix, gpu
 
 
 def write_logs(connection: duckdb.DuckDBPyConnection, cell: str, folder: Path) -> dict[str, Path]:
-    """Write the cell's logs into `folder`, which is there; returns those written, by name.
+    """Write the cell's logs into the existing `folder`; return the files by name.
 
     The names are ``usage_jsonl``, ``metrics_csv`` (the first engine's) and ``gpu_util_csv``, as in
     their summaries, and ``metrics_csv_1``, … of further engines.
@@ -131,7 +131,7 @@ def _usage(connection: duckdb.DuckDBPyConnection, cell: str) -> Iterator[dict[st
 def _series(
     connection: duckdb.DuckDBPyConnection, cell: str, engine: str | None
 ) -> Iterator[list[str]]:
-    """One line a sample: what was read at one time."""
+    """Yield one line per sample, with the values read at one time."""
     before: dict[str, float] = {}
     rows = _rows(connection, SERIES_SQL, cell=cell, engine=engine)
     for at, some in groupby(rows, itemgetter("ts_unix")):
@@ -142,7 +142,7 @@ def _series(
 def _line(
     at: float, sample: Mapping[str, float | None], before: dict[str, float]
 ) -> Iterator[list[str]]:
-    """The cells of a sample; none for one without these series. `before`: the last totals."""
+    """Yield the cells of a sample; none for one without these series. `before`: the last totals."""
     if not any(name in sample for name in NAMES.values()):
         return
     changes = {column: _change(column, sample, before) for column in HEADER if "delta_" in column}
@@ -211,7 +211,7 @@ def _rows(
 
 
 def _write(path: Path, lines: Iterator[str]) -> bool:
-    """Write the lines; no file for none. Returns whether there are some."""
+    """Write the lines; no file for none. Return whether there are some."""
     first = next(lines, None)
     if first is None:
         path.unlink(missing_ok=True)  # of an earlier export into this folder
@@ -267,8 +267,8 @@ Summary = dict[str, Any]
 
 @dataclass(frozen=True)
 class RunFiles:
-    """The run's files as the summaries name them; None for one that the run does not have. A store
-    cannot tell a file without a record from no file. One named here is `available`."""
+    """The run's files as the summaries name them; None for a missing one. A store cannot
+    distinguish a file without records from no file. One named here is `available`."""
 
     usage_jsonl: str
     metrics_csv: str | None = None
@@ -281,7 +281,7 @@ class RunFiles:
 
 @dataclass(frozen=True)
 class MeasuredWindow:
-    """One row of `reference_window` and what was asked."""
+    """One row of `reference_window` and the requested window."""
 
     start_s: float
     end_s: float
@@ -291,7 +291,7 @@ class MeasuredWindow:
 def over(
     connection: duckdb.DuckDBPyConnection, cell: str, start_s: float = 600, end_s: float = 7800
 ) -> MeasuredWindow:
-    """Their figures for a cell's window; their default is 10 to 130 minutes after t0."""
+    """ThunderAgent's figures for a cell's window; its default is 10 to 130 minutes after t0."""
     sql = "select * from reference_window($cell, $start_s, $end_s)"
     window = {"start_s": float(start_s), "end_s": float(end_s)}
     (row,) = _rows(connection, sql, cell=cell, **window)
@@ -299,7 +299,7 @@ def over(
 
 
 def window_summary(windows: Sequence[MeasuredWindow], files: RunFiles) -> Summary:
-    """`window_summary.json`; one run's windows share their t0."""
+    """Return `window_summary.json`; one run's windows share their t0."""
     t0 = windows[0].row["t0_first_request_unix"]
     if t0 is None:
         return _no_t0(files)
@@ -312,7 +312,7 @@ def window_summary(windows: Sequence[MeasuredWindow], files: RunFiles) -> Summar
 
 
 def steps_summary(window: MeasuredWindow, files: RunFiles) -> Summary:
-    """`steps_summary.json`."""
+    """Return `steps_summary.json`."""
     row = window.row
     if row["t0_unix"] is None:
         return _no_t0(files)
@@ -323,7 +323,7 @@ def steps_summary(window: MeasuredWindow, files: RunFiles) -> Summary:
 
 
 def combined_summary(windows: Sequence[MeasuredWindow], files: RunFiles) -> Summary:
-    """`combined_summary.json`; its steps are those of the first window."""
+    """Return `combined_summary.json`; its steps are those of the first window."""
     summary = window_summary(windows, files)
     names = ("t0_first_request_unix", "t0_first_request_iso", "windows")
     paths = {name: getattr(files, name) for name in ("metrics_csv", "usage_jsonl", "gpu_util_csv")}

@@ -71,7 +71,7 @@ RC: Any = {
 
 @dataclass(frozen=True)
 class Plot:
-    """One figure, or the reason why it is not drawn."""
+    """One figure, or the reason why it could not be drawn."""
 
     name: str
     """File name without its ending; also the prefix of the SVG's ids."""
@@ -82,7 +82,7 @@ class Plot:
 
 
 def svg(plot: Plot) -> str:
-    """The figure as SVG text, transparent. Raises ValueError when it is not drawn."""
+    """Return the figure as SVG text, transparent. Raises ValueError if it is not drawn."""
     from matplotlib.backends.backend_svg import FigureCanvasSVG
 
     buffer = io.BytesIO()
@@ -97,7 +97,7 @@ def svg(plot: Plot) -> str:
 
 
 def png(plot: Plot) -> bytes:
-    """The figure as PNG on white. Raises ValueError when it is not drawn."""
+    """Return the figure as PNG on white. Raises ValueError if it is not drawn."""
     buffer = io.BytesIO()
     with _ready(plot) as figure:
         figure.savefig(buffer, format="png", dpi=150, facecolor="white")
@@ -105,7 +105,7 @@ def png(plot: Plot) -> bytes:
 
 
 def variable(colour: str) -> str:
-    """The name of the page's variable for a colour of THEME."""
+    """Return the name of the page's variable for a colour of THEME."""
     return f"--c{list(THEME).index(colour)}"
 
 
@@ -137,7 +137,7 @@ LEGEND_ROW_IN = 0.17
 
 
 def legend_height(entries: int, columns: int) -> float:
-    """Inches of a legend's rows but for the first, for which every figure has room."""
+    """The height in inches of a legend's rows after the first, for which every figure has room."""
     return LEGEND_ROW_IN * (-(-entries // columns) - 1)
 
 
@@ -165,7 +165,7 @@ def arms(value: float, interval: Interval) -> list[list[float]]:
 
 @contextmanager
 def drawing(width: float, height: float) -> Iterator["Figure"]:
-    """A figure of `width` x `height` inches, free of pyplot's global state."""
+    """Provide a figure of `width` x `height` inches, free of pyplot's global state."""
     from matplotlib import rc_context
     from matplotlib.figure import Figure
 

@@ -138,7 +138,7 @@ def family_plot(scores: Sequence[FamilyScore]) -> Plot:
 def series_name(
     item: results.CellSummary | results.LoadPoint, cells: Sequence[results.CellSummary]
 ) -> str:
-    """The policy, with benchmark and model in front where the cells differ in them."""
+    """Return the policy, with benchmark and model in front if the cells differ in them."""
     return " / ".join([*results.differing(item, cells), item.policy])
 
 
@@ -159,7 +159,7 @@ def series_styles(cells: Sequence[results.CellSummary]) -> dict[str, Style]:
 
 
 def first_repeats(cells: Sequence[results.CellSummary]) -> list[results.CellSummary]:
-    """The cells of the first repeat: one of each point, where figures show cells one by one."""
+    """The cells of the first repeat, one of each point, for figures that show single cells."""
     first = min((cell.repeat for cell in results.without_a_a(cells)), default=0)
     return [cell for cell in cells if cell.repeat == first]
 
@@ -180,7 +180,7 @@ def _named(measure: Measure, points: Sequence[results.LoadPoint]) -> Measure:
 def load_plot(
     measure: Measure, points: Sequence[results.LoadPoint], cells: Sequence[results.CellSummary]
 ) -> Plot:
-    """One measure of the points against concurrency; `cells` are all that the report shows."""
+    """Plot one measure of the points against concurrency; `cells` are all cells of the report."""
     points = [point for point in points if measure.value(point) is not None]
     measure = _named(measure, points)
     plot = measure.plot

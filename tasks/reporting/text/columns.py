@@ -234,7 +234,7 @@ METRICS: Columns[NamedMetric] = {
 
 
 def identity(cells: Sequence[CellSummary]) -> CellColumns:
-    """Columns that tell the cells apart; benchmark and model only where they differ."""
+    """Return columns that distinguish the cells; benchmark and model only if they differ."""
     columns: dict[str, Callable[[CellSummary], str]] = {}
     if len({cell.benchmark for cell in cells}) > 1:
         columns["benchmark"] = lambda c: c.benchmark
@@ -247,7 +247,7 @@ def identity(cells: Sequence[CellSummary]) -> CellColumns:
 
 
 def score_name(measures: Iterable[str]) -> str:
-    """The heading of headline scores that are of these measures."""
+    """Return the heading of headline scores with these measures."""
     named = set(measures)
     if MEAN_SCORE not in named:
         return ACCURACY
@@ -259,8 +259,8 @@ def renamed(columns: Columns[Row], names: Mapping[str, str]) -> dict[str, Callab
 
 
 def outcome_of(cells: Sequence[CellSummary]) -> CellColumns:
-    """`OUTCOME`, its score named by what the cells' benchmarks report; where that is a mean score,
-    the share of attempts that are right in full stands beside it."""
+    """Return `OUTCOME`, with its score named as the cells' benchmarks report it; for a mean score,
+    the share of fully right attempts is a further column."""
     name = score_name(cell.measure for cell in cells)
     if name == ACCURACY:
         return OUTCOME
@@ -272,7 +272,7 @@ def outcome_of(cells: Sequence[CellSummary]) -> CellColumns:
 
 
 def efficiency(found: Sequence[Efficiency]) -> Table:
-    """`EFFICIENCY`; without the front where all rows, or none, are on it: that tells nothing."""
+    """Return `EFFICIENCY`, without the front if all rows, or none, are on it."""
     columns = named([each.cell for each in found]) | texts(EFFICIENCY, found)
     if len({each.standing for each in found}) < 2:
         del columns["front"]
@@ -290,7 +290,7 @@ def families(found: Sequence[FamilyScore]) -> Columns[FamilyScore]:
 
 
 def family_rows(scores: Sequence[FamilyScore]) -> list[FamilyScore]:
-    """Scores by family, so that a family's models stand together; all families last, where there
+    """Return scores by family, so that a family's models are adjacent; all families last, if there
     are several."""
     several = len({each.family for each in scores}) > 1
     return sorted(scores, key=lambda s: s.family) + (all_families(scores) if several else [])
@@ -323,7 +323,7 @@ def failures(found: Sequence[Failure], shown: Mapping[str, Transcript]) -> Table
 
 
 def of_cells(columns: CellColumns, cells: Sequence[CellSummary], title: str = "") -> Table:
-    """A row a cell: what tells it apart, and these columns as far as a cell has values."""
+    """One row per cell: its distinguishing fields, and those of these columns with values."""
     return Table(named(cells) | texts(columns, cells), title).with_values()
 
 

@@ -1,4 +1,4 @@
-"""Numbers as text: as many digits as are worth reading. An absent value is a dash."""
+"""Numbers as text, with a suitable number of digits. An absent value is a dash."""
 
 import math
 from collections.abc import Callable
@@ -10,7 +10,7 @@ Show = Callable[[float | None], str]
 
 
 def span(show: Show, low: float | None, high: float | None) -> str:
-    """An interval, its ends formatted by `show`, without a sign for percent; or a dash."""
+    """Format an interval, its ends by `show`, without a sign for percent; or a dash."""
     return (
         ABSENT if low is None or high is None else f"{show(low)} to {show(high)}".replace(" %", "")
     )
@@ -21,7 +21,7 @@ def headline(measure: str) -> Show:
 
 
 def number(value: float | None, digits: int = 1) -> str:
-    """`value` with thousands separated, or a dash."""
+    """Format `value` with thousands separated, or a dash."""
     return ABSENT if value is None else f"{value:,.{digits}f}"
 
 
@@ -40,7 +40,7 @@ def seconds(value: float | None) -> str:
 
 
 def usd(value: float | None) -> str:
-    """USD to cents, or to two significant digits below one; or a dash."""
+    """Format USD to cents, or to two significant digits below one; or a dash."""
     if value is None:
         return ABSENT
     if value == 0 or abs(value) >= 1:
@@ -49,27 +49,27 @@ def usd(value: float | None) -> str:
 
 
 def share(value: float | None) -> str:
-    """A share of 0 to 1 as a percentage with one digit, or a dash."""
+    """Format a share of 0 to 1 as a percentage with one digit, or a dash."""
     return ABSENT if value is None else f"{value * 100:.1f} %"
 
 
 def score(value: float | None) -> str:
-    """A mean score in its own unit, to three digits after the point, or a dash."""
+    """Format a mean score in its own unit, to three digits after the point, or a dash."""
     return number(value, 3)
 
 
 def at_once(concurrency: int) -> str:
-    """A load in words; 0 is one that is not known."""
+    """Format a load; 0 is an unknown one."""
     return f"{concurrency} at once" if concurrency else "load unknown"
 
 
 def p_value(value: float | None) -> str:
-    """A p-value to two digits, or that it is tiny; or a dash."""
+    """Format a p-value to two digits, or as tiny; or a dash."""
     if value is None:
         return ABSENT
     return "<0.0001" if value < 0.0001 else f"{value:.2g}"
 
 
 def rate(value: float | None) -> str:
-    """A rate to three digits or the whole number, or a dash."""
+    """Format a rate to three digits or the integer, or a dash."""
     return number(value, 1 if value is not None and value < 100 else 0)

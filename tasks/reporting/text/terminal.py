@@ -64,7 +64,7 @@ def terminal_tables(report: Report) -> list[Table]:
 
 
 def terminal_table(cells: Sequence[CellSummary]) -> Table:
-    """The cells: outcome, speed, hits; infra errors, states and marks when there are any."""
+    """The cells' table: outcome, speed, hits; infra errors, states and marks if there are any."""
     measure = columns.score_name(cell.measure for cell in cells)
     score = {numbers.ACCURACY: "acc %", numbers.MEAN_SCORE: numbers.MEAN_SCORE}.get(
         measure, "acc % or score"
@@ -130,7 +130,7 @@ def _speed(cell: CellSummary) -> str:
 
 
 def concurrency_table(found: Sequence[SearchOutcome]) -> list[dict[str, str]]:
-    """The answers of a search: one row a policy, all of the same columns, as text."""
+    """Return the results of a search: one row per policy, all with the same columns, as text."""
     rows = []
     for each in found:
         row = {"policy": each.policy, "highest": each.words}

@@ -43,8 +43,8 @@ NAMED = 6  # cells named in one sentence; of more, how many
 def load_findings(
     cells: Sequence[results.CellSummary], compared: Sequence[CellComparison], noise: Sequence[Noise]
 ) -> list[str]:
-    """Each benchmark and model's policies at the highest load, with the noise floor there; the
-    verdicts over all loads."""
+    """Return the findings about each benchmark and model's policies at the highest load, with the
+    noise floor there, and the verdicts over all loads."""
     sentences = []
     points = results.load_points(results.with_known_load(cells))
     for benchmark, model in dict.fromkeys((p.benchmark, p.model) for p in points):
@@ -80,7 +80,7 @@ def _at_load(
 
 
 def alarms(cells: Sequence[results.CellSummary]) -> list[str]:
-    """Warnings that limit the validity of the whole report; shown first, in red."""
+    """Return warnings that limit the validity of the whole report; shown first, in red."""
     unwalled = [cell for cell in cells if cell.sandbox == UNWALLED]
     if not unwalled:
         return []
@@ -91,7 +91,7 @@ def alarms(cells: Sequence[results.CellSummary]) -> list[str]:
 
 
 def cell_findings(cells: Sequence[results.CellSummary]) -> list[str]:
-    """Cells that ended early, and those in which the client measured itself."""
+    """Return the cells that ended early, and those in which the client measured itself."""
     faults = [cell for cell in cells if cell.client_fault]
     sentences = [
         f"Ended early, counted as results, {reason}: {_names(found, cells)}."
@@ -107,7 +107,7 @@ def cell_findings(cells: Sequence[results.CellSummary]) -> list[str]:
 
 
 def model_findings(scores: Sequence[FamilyScore], compared: Sequence[CellComparison]) -> list[str]:
-    """Each model's accuracy over all families, and the models against the first of them."""
+    """Each model's accuracy over all families, and the comparison of the models with the first."""
     sentences = []
     for s in sorted(all_families(scores), key=lambda s: -s.accuracy):
         show, name = headline(s.measure), "mean score " if s.measure == MEAN_SCORE else ""
@@ -117,7 +117,7 @@ def model_findings(scores: Sequence[FamilyScore], compared: Sequence[CellCompari
 
 
 def failure_findings(cells: Sequence[results.CellSummary], found: Sequence[Failure]) -> list[str]:
-    """Attempts that count nowhere, and the most frequent failure."""
+    """Return the uncounted attempts, and the most frequent failure."""
     void = [each for each in found if each.status == "infra_error"]
     sentences = []
     if void:
@@ -135,7 +135,7 @@ def failure_findings(cells: Sequence[results.CellSummary], found: Sequence[Failu
 
 
 def against(c: CellComparison) -> str:
-    """One comparison as a sentence with its verdict."""
+    """Return one comparison as a sentence with its verdict."""
     who = f"{c.name_b} against {c.name_a}: {c.verdict}."
     no_effect = 1.0 if c.metric == Figure.RATE else 0.0
     is_known = c.ci_low is not None and c.ci_high is not None
@@ -157,7 +157,7 @@ def against(c: CellComparison) -> str:
 
 
 def tally(compared: Sequence[CellComparison]) -> list[str]:
-    """How many comparisons of each figure ended in each verdict; nothing for a single one."""
+    """Return the number of comparisons of each figure by verdict; nothing for a single one."""
     sentences = []
     firsts = {c.name_a for c in compared}
     first = next(iter(firsts)) if len(firsts) == 1 else "the first"
@@ -221,7 +221,7 @@ MOST_SERIES = 8
 
 
 def headlines(cells: Sequence[results.CellSummary]) -> list[str]:
-    """One sentence for each benchmark, model and policy, in the order of the points."""
+    """Return one sentence for each benchmark, model and policy, in the order of the points."""
     series: dict[tuple[str, str, str], list[results.LoadPoint]] = {}
     for point in results.load_points(cells):
         if point.n or point.steps:

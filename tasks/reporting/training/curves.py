@@ -1,7 +1,7 @@
 """Figures of a training: its steps' figures over the steps, and held-out tasks.
 
-In: rows of `train_steps`, scores. Out: `Plot`s. A figure that a training has no values of is left
-out: objectives differ in what they have.
+In: rows of `train_steps`, scores. Out: `Plot`s. A figure without values is left out, because
+objectives differ in their figures.
 """
 
 from collections.abc import Mapping, Sequence
@@ -27,7 +27,7 @@ STYLES: tuple[Row, ...] = (
 
 @dataclass(frozen=True)
 class Curve:
-    """Columns of `train_steps` that are drawn together."""
+    """Columns of `train_steps` in one figure."""
 
     name: str
     title: str
@@ -79,12 +79,12 @@ SHOWN = (
 
 
 def curve_plots(steps: Sequence[Row]) -> list[Plot]:
-    """A figure for each of CURVES that the steps have values of."""
+    """Return a figure for each of CURVES for which the steps have values."""
     return [_curve_plot(each, steps) for each in CURVES if _has_values(each.columns, steps)]
 
 
 def live_plot(steps: Sequence[Row]) -> Plot:
-    """Loss, reward and entropy of the steps so far, side by side; for one look."""
+    """Plot loss, reward and entropy of the steps so far, side by side."""
     shown = [each for each in CURVES if each.name in LIVE and _has_values(each.columns, steps)]
     if not shown:
         return Plot("training", "Training", "", missing="No step has ended.")
@@ -131,7 +131,7 @@ def held_out_plot(scores: Sequence[tuple[int, Row]]) -> Plot:
 
 
 def thinned(points: Sequence[tuple[int, float]]) -> list[tuple[float, float]]:
-    """At most POINTS of (step, value): means of neighbours where there are more."""
+    """Return at most POINTS of (step, value); if there are more, means of neighbours."""
     size = -(-len(points) // POINTS)
     groups = [points[first : first + size] for first in range(0, len(points), size or 1)]
     return [(sum(x for x, _ in g) / len(g), sum(y for _, y in g) / len(g)) for g in groups]

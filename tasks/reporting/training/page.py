@@ -154,8 +154,8 @@ def _evaluations(connection: "DuckDBPyConnection", training: Training) -> list[C
 
 
 def _by_task(training: Training, cells: Sequence[CellSummary]) -> Training:
-    """The training with intervals that count several trials of a task as what they are worth; the
-    card's take them as independent."""
+    """Return the training with intervals that account for several trials per task; the card's treat
+    them as independent."""
     known = training.held_out
     if [score["n"] for _, score in known] != [cell.n for cell in cells]:
         return training

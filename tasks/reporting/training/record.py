@@ -77,22 +77,22 @@ class Training:
 
     @property
     def command(self) -> str | None:
-        """The command that makes it again from the job's file; None: its flow is not known."""
+        """The command that repeats it from the job's file; None if its flow is unknown."""
         verb = VERBS.get(self.flow or "")
         return f"{verb} job.yaml" if verb and self.job else None
 
     def values(self, name: str) -> list[tuple[int, float]]:
-        """(step, value) of a column of `train_steps`, where it has one."""
+        """Return (step, value) of a column of `train_steps`, for steps that have one."""
         return [(row["step"], row[name]) for row in self.steps if row[name] is not None]
 
 
 def steps_recorded(checkpoint_id: str, home: Home) -> bool:
-    """Whether the steps of a training are in `train_steps`: a store may be pruned of them."""
+    """Whether the steps of a training are in `train_steps`; a store may be pruned of them."""
     return bool(query(COUNT_SQL, home, {"id": checkpoint_id})[0]["n"])
 
 
 def training_of(connection: "DuckDBPyConnection", checkpoint_id: str) -> Training:
-    """Everything about a training. Raises UsageError for an unknown checkpoint."""
+    """Return all data of a training. Raises UsageError for an unknown checkpoint."""
     artifacts = rows(connection, ARTIFACT_SQL, id=checkpoint_id)
     if not artifacts or checkpoint_id.split(":")[0] not in KINDS:
         listing = "`select distinct checkpoint_id from train_steps` lists the trained ones"

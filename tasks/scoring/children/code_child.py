@@ -1,7 +1,7 @@
 """Inside the sandbox: run a solution on one input and print a digest of its output.
 
-The source of this module goes into the sandbox as text; outside, the same functions make the digest
-of the expected output, which a solution never sees. Standard library only.
+The source of this module goes into the sandbox as text; outside, the same functions compute the
+digest of the expected output, which a solution never sees. Standard library only.
 """
 
 import hashlib
@@ -32,7 +32,7 @@ def digest_of_output(text: str) -> str:
 
 
 def digest_of_value(value: Any) -> str:
-    """Digest of a return value as JSON: a tuple is a list. TypeError if it is no JSON."""
+    """Digest of a return value as JSON: a tuple is a list. TypeError if it is not JSON."""
     text = json.dumps(value, sort_keys=True, ensure_ascii=False)
     return hashlib.sha256(text.encode("utf-8", "replace")).hexdigest()
 
@@ -74,7 +74,7 @@ def _give_input(text: str) -> None:
 
 
 def run_script(source: str, given: str) -> str:
-    """Run a program with `given` as its standard input; returns the digest of its output."""
+    """Run a program with `given` as its standard input; return the digest of its output."""
     _give_input(given)
     output = io.BytesIO()
     printed = io.TextIOWrapper(output, "utf-8", "replace")
@@ -89,8 +89,8 @@ def run_script(source: str, given: str) -> str:
 
 
 def run_function(source: str, name: str, given: str) -> str:
-    """Call the function, or the method of ``Solution``, with one JSON argument a line of
-    `given`."""
+    """Call the function, or the method of ``Solution``, with the JSON arguments in `given`, one per
+    line."""
     arguments = [json.loads(line) for line in given.splitlines() if line.strip()]
     with redirect_stdout(io.StringIO()):
         names = _run_module(source, MODULE)

@@ -111,7 +111,7 @@ def _kept_parts(code: str, entry_point: str) -> str:
 
 
 def _defined(part: ast.stmt) -> str | None:
-    """The name that a statement defines. Like the published rule it takes ``a.b = c`` for c's."""
+    """The name that a statement defines. Like the published rule, it uses c for ``a.b = c``."""
     if isinstance(part, _DEFINITIONS):
         return None if part.decorator_list else part.name
     if isinstance(part, ast.Assign):
@@ -146,7 +146,7 @@ def _without_calls(code: str, entry_point: str) -> str:
 
 
 def packages(code: str) -> set[str]:
-    """The top-level packages that a program imports; none if it is no Python."""
+    """Return the top-level packages that a program imports; none if it is not Python."""
     found: set[str] = set()
     for each in ast.walk(_tree(code)):
         if isinstance(each, ast.Import):
@@ -157,11 +157,11 @@ def packages(code: str) -> set[str]:
 
 
 def reach(code: str, before: str, tests: str) -> str:
-    """The first name by which a solution reaches for its tests, "" if there is none.
+    """Return the first name by which a solution reaches for its tests, "" if there is none.
 
-    Names of the tests' own are such, too: a builtin or an import of `before` that the tests use and
+    Names that the tests use also count: a builtin or an import of `before` that the tests use and
     the solution defines, and names that the tests import of ``unittest`` and the solution uses.
-    Names that are put together at run time are not seen here.
+    Names composed at run time are not detected here.
     """
     ours, theirs = _tree(code), _tree(tests)
     bound, imported = _bound(ours), _imported(ours)

@@ -65,7 +65,7 @@ class ValueCodec:
         self._of_number = of_number
 
     def keep(self, value: Any) -> int:
-        """The number of an object that stays in this process."""
+        """Return the number of an object that stays in this process."""
         if id(value) not in self._numbers:
             self._numbers[id(value)] = len(self.kept)
             self.kept.append(value)
@@ -161,7 +161,7 @@ class Handle:
 
 
 def answer(source: str, send: Send, receive: Receive) -> None:
-    """Run the solution, then answer requests forever."""
+    """Run the solution, then answer requests endlessly."""
 
     def stand_in(number: int) -> Callable[..., Any]:
         def call(*arguments: Any) -> Any:

@@ -1,7 +1,7 @@
 """The worker of the scorers of SQL, with limits of memory and file size. Run by workers.py.
 
-Request: the fields of `Queries`, and ``measure``. Answer: the measure's; or ``gold failed`` or
-``failed`` with the reason.
+Request: the fields of `Queries`, and ``measure``. Answer: the measure's result; or ``gold failed``
+or ``failed`` with the reason.
 """
 
 import resource

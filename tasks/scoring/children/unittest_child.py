@@ -1,11 +1,11 @@
 """Inside the sandbox: run a solution and its `unittest` cases in one process, and report each case.
 
-The source of this module is passed to both sides of a dialogue as text. `ask_for_cases` runs apart
-from the solution. `answer_cases` runs the solution and the tests together, because such tests patch
-names of the solution's module. It keeps its own references to what it needs, compares `unittest`,
-the builtins and the names that the tests use with their first values, hides its frames, and learns
-the second half of its report's token only after the last case. Standard library only, Python 3.9 or
-later.
+The source of this module is passed to both sides of a dialogue as text. `ask_for_cases` runs
+separately from the solution. `answer_cases` runs the solution and the tests together, because such
+tests patch names of the solution's module. It keeps its own references to what it needs, compares
+`unittest`, the builtins and the names that the tests use with their first values, hides its frames,
+and receives the second half of its report's token only after the last case. Standard library only,
+Python 3.9 or later.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ HALF = 32  # how much of the token comes before the solution is run
 
 
 def ask_for_cases(given: dict[str, Any], token: bytes, send: Send, receive: Receive) -> None:
-    """Take the code from the reply, and send the final message as JSON: ``missing`` (libraries),
+    """Extract the code from the reply, and send the final message as JSON: ``missing`` (libraries),
     ``code`` and ``reaches`` (the name for which it is refused), or ``code`` and the other side's
     ``report``. Needs the names of `code_parts`.
 
@@ -138,7 +138,7 @@ def _run(source: str, before: str, tests: str) -> tuple[list[str], str]:
 
 
 def _hide() -> None:
-    """Refuse the solution's own code its callers' frames and foreign objects, permanently."""
+    """Deny the solution's own code its callers' frames and foreign objects, permanently."""
     import sys
 
     frame_of, hidden, frames, own = sys._getframe, HIDDEN, FRAMES, (f"{MODULE}.py", "<")
@@ -230,7 +230,7 @@ def _watch(kept: Kept) -> Callable[[], bool]:
 
 
 def _patched(tests: str) -> set[str]:
-    """Names that the tests set or patch anywhere: they may change."""
+    """Return names that the tests set or patch anywhere, which may therefore change."""
     import ast
 
     names = {"_", "stdin", "stdout", "stderr"}  # `_` is set by Python
@@ -315,7 +315,7 @@ def _used(tests: str) -> set[str]:
 
 
 def _path(node: ast.AST) -> list[str]:
-    """The names of ``a.b.c``; the first is "" for another expression than a name."""
+    """Return the names of ``a.b.c``; the first is "" for an expression other than a name."""
     import ast
 
     if isinstance(node, ast.Attribute):

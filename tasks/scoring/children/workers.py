@@ -1,6 +1,6 @@
 """Worker processes for computations that may not terminate, with a time limit per request.
 
-A worker reads a JSON object a line and writes one back. A late worker is killed, and the next
+A worker reads a JSON object per line and writes one back. A late worker is killed, and the next
 request gets a new one. Workers do not outlive the parent: when it ends, their input closes, which
 ends an idle worker, and `serve` sets the kernel's alarm, which ends a busy one. Requests can be
 made from any event loop or thread. Workers get only the variables `KEPT` of our environment: they
@@ -93,12 +93,12 @@ class WorkerPool:
 
 
 def pool_of(command: tuple[str, ...], size: int) -> WorkerPool:
-    """This process's pool for a command, with at most `size` workers."""
+    """Return this process's pool for a command, with at most `size` workers."""
     return _pool_of(os.getpid(), command, min(size, os.cpu_count() or 1))
 
 
 def child_pool(module: str, size: int) -> WorkerPool:
-    """As `pool_of`, for a module of this folder."""
+    """Return the pool of a module of this folder, as `pool_of`."""
     return pool_of((sys.executable, "-P", "-m", f"{__package__}.{module}"), size)
 
 

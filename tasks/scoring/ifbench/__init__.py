@@ -1,13 +1,13 @@
 """IFBench: 58 instructions that a program can check, other than IFEval's 25.
 
 Target and detail are IFEval's. Value: the share of instructions followed loosely; correct: all of
-them, since the paper's headline is prompt-level loose accuracy. ``words:start_verb`` and, without
+them, because the paper's headline is prompt-level loose accuracy. ``words:start_verb`` and, without
 the package syllapy, ``words:odd_even_syllables`` give a scorer error.
 
 Differences from the published program: sentences and tokens are separated by rules, not by NLTK's
-models; blank lines in a row never count as lines of stairs (there: every second one does); italics
-by ``<em>`` need a text within and after them, as by ``<i>``; months and days begin at 1. Source:
-Pyatkin et al., "Generalizing verifiable instruction following", 2025, arXiv 2507.02833.
+models; consecutive blank lines never count as lines of stairs (there: every second one does);
+italics by ``<em>`` need a text within and after them, as by ``<i>``; months and days begin at 1.
+Source: Pyatkin et al., "Generalizing verifiable instruction following", 2025, arXiv 2507.02833.
 """
 
 from tutti.tasks.scoring.ifbench import layout, wording

@@ -143,7 +143,7 @@ COLUMNS = 5
 
 
 def _plain(text: str) -> str:
-    """Letters without their marks; other signs that ASCII lacks are left out."""
+    """Return letters without their marks; other characters that ASCII lacks are left out."""
     return unicodedata.normalize("NFKD", text).encode("ascii", "ignore").decode()
 
 
@@ -176,7 +176,7 @@ def _fields(line: str, separator: str) -> list[str]:
 
 
 def _table(response: str, separator: str, rows: int) -> list[list[str]] | None:
-    """The table's fields; None unless it has a heading and `rows` rows of five."""
+    """Return the table's fields; None unless it has a heading and `rows` rows of five."""
     table = [_fields(line, separator) for line in response.splitlines()]
     whole = len(table) == rows + 1 and all(len(row) == COLUMNS for row in table)
     return table if whole else None

@@ -57,7 +57,7 @@ def words_of(text: str) -> list[str]:
 
 
 def tokens(text: str) -> list[str]:
-    """Words and signs as the Penn Treebank separates them, with our sentences."""
+    """Return words and signs as the Penn Treebank separates them, with our sentences."""
     found: list[str] = []
     for sentence in sentences(text):
         parts = _APART.sub(r" \g<0> ", sentence).split()

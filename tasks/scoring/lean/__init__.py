@@ -1,4 +1,4 @@
-"""Proofs in Lean 4: the proof in a message, the file that Lean compiles, and what Lean says."""
+"""Proofs in Lean 4: the proof in a message, the file that Lean compiles, and Lean's output."""
 
 from typing import TYPE_CHECKING
 

@@ -1,8 +1,8 @@
-"""Compiles a file with the user's Lean, only at a sandbox level with walls.
+"""Compiling a file with the user's Lean, only at a sandbox level with isolation.
 
 ``TUTTI_LEAN_PROJECT`` names a built Lake project; its ``lake env``, which runs outside the sandbox,
 names Lean and the libraries. ``TUTTI_LEAN_COMMAND`` names another program; the project is then a
-folder that it sees. ``TUTTI_LEAN_TIMEOUT_S`` replaces a rule's own time limit of a proof.
+folder that it sees. ``TUTTI_LEAN_TIMEOUT_S`` overrides a rule's own time limit of a proof.
 """
 
 import asyncio
@@ -43,7 +43,7 @@ _HIDDEN = ("/tmp", "/dev", "/proc")  # programs in the sandbox get their own abo
 
 @dataclass(frozen=True)
 class LeanSetUp:
-    """A Lean program that proofs can be compiled with."""
+    """A Lean program that can compile proofs."""
 
     command: tuple[str, ...]  # the program's absolute path and its first words
     environment: Mapping[str, str]

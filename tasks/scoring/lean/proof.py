@@ -121,7 +121,7 @@ class Statement:
 
 @dataclass(frozen=True)
 class CheckedFile:
-    """A Lean file with our check, and where its parts are (lines count from 1)."""
+    """A Lean file with our check, and the positions of its parts (lines count from 1)."""
 
     text: str
     given: range  # the lines of the statement with `sorry`
@@ -153,7 +153,7 @@ def _fenced(text: str) -> list[tuple[str, str]]:
 
 
 def checked_file(statement: Statement, code: str, token: str) -> CheckedFile:
-    """The file of our rule; `token` is part of the names that the model must not know."""
+    """Return the file of our rule; `token` is part of the names that the model must not know."""
     parts = (statement.header.strip(), statement.definitions.strip())
     before = "".join(f"{part}\n\n" for part in parts if part)
     # An underscore first: `exact?` proposes no theorem of such a name.
@@ -184,7 +184,7 @@ def declared(statement: Statement, block: str) -> str:
 
 
 def _without(block: str, part: str) -> str:
-    """`block` without the first place where `part` stands in it, however it is spaced."""
+    """Return `block` without the first occurrence of `part`, with any spacing."""
     words = part.split()
     if not words:
         return block

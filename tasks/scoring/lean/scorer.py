@@ -79,7 +79,7 @@ def published_verdict(ran: Compilation) -> Verdict:
 
 
 def strict_verdict(file: CheckedFile, ran: Compilation) -> Verdict:
-    """Our verdict of a file compiled with ``--json``; only our own ``#print axioms`` counts."""
+    """Our verdict on a file compiled with ``--json``; only our own ``#print axioms`` counts."""
     if ran.status == "timeout":
         return Verdict("timeout")
     messages = list(messages_in(ran.stdout))
@@ -105,7 +105,7 @@ def strict_verdict(file: CheckedFile, ran: Compilation) -> Verdict:
 
 
 def messages_in(stdout: str) -> Iterator[LeanMessage]:
-    """The messages that ``lean --json`` printed, a line each; other lines are not Lean's."""
+    """Yield the messages that ``lean --json`` printed, one per line; other lines are not Lean's."""
     for line in stdout.split("\n"):  # a message can hold other line ends
         if not line.startswith("{"):
             continue
@@ -119,7 +119,7 @@ def messages_in(stdout: str) -> Iterator[LeanMessage]:
 
 
 class Lean4(Scorer):
-    """NeMo-Skills' rule."""
+    """The scorer with NeMo-Skills' rule."""
 
     name = "lean4"
     needs = "sandbox"
@@ -157,7 +157,7 @@ class Lean4(Scorer):
 
 
 class Lean4Strict(Lean4):
-    """Our rule: the statement as given, and the standard axioms only."""
+    """The scorer with our rule: the statement as given, and the standard axioms only."""
 
     name = "lean4_strict"
     seconds = 60.0

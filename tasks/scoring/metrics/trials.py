@@ -147,10 +147,10 @@ class Calibration(NamedTuple):
 def calibration_error(confidences: Sequence[float], right: Sequence[bool]) -> Calibration:
     """√(Σ n_b/N (mean confidence - share right)²) over bins of BIN answers in order of confidence.
 
-    The rest after the last full bin is joined to it. Confidences are 0 to 1. Source: Hendrycks
-    et al., "Deep anomaly detection with outlier exposure", 2019, as used by Phan et al.,
-    "Humanity's Last Exam", 2025. ValueError for none, for sides of different length, and for a
-    confidence that is not from 0 to 1.
+    The rest after the last full bin is joined to it. Confidences are 0 to 1. Source: Hendrycks et
+    al., "Deep anomaly detection with outlier exposure", 2019, as used by Phan et al., "Humanity's
+    Last Exam", 2025. ValueError for none, for sides of different length, and for a confidence
+    outside 0 to 1.
     """
     if not confidences or len(confidences) != len(right):
         raise ValueError(f"{len(confidences)} confidences of {len(right)} answers")

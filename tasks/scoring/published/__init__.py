@@ -1,4 +1,4 @@
-"""Scorers by publishers' own rules, and whose rule each scorer follows, as reports show it."""
+"""Scorers by publishers' own rules, and the origin of each scorer's rule, as reports show it."""
 
 from typing import TYPE_CHECKING
 

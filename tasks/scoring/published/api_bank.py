@@ -5,9 +5,9 @@ The first call of the attempt counts. Target: ``{"calls": [{"name": "AddAgenda",
 
 The publisher executes the call, and then each API has a check of its own. `api_bank_recorded`
 decides by the checks of the input: an argument that the API's check compares is compared by its
-rule (`CHECKS`; all others exactly); an argument that only the API works with (`UNCHECKED`) must be
-the recorded one, else the call counts as wrong and the detail has ``undecided``; a gold call that
-its own API rejects is wrong whatever is called. `ApiBankExecuted` has the published rules.
+rule (`CHECKS`; all others exactly); an argument that only the API processes (`UNCHECKED`) must be
+the recorded one, else the call counts as wrong and the detail has ``undecided``; if its own API
+rejects a gold call, any call is wrong. `ApiBankExecuted` has the published rules.
 """
 
 import os
@@ -42,7 +42,7 @@ Compare = Callable[[str, str], bool]
 
 
 def text_of_value(value: Any) -> str:
-    """A value as the publisher's parser reads it from the call's text."""
+    """Return a value as the publisher's parser reads it from the call's text."""
     if isinstance(value, float) and value.is_integer():
         return str(int(value))
     return value if isinstance(value, str) else str(value)
@@ -136,7 +136,7 @@ UNCHECKED: Mapping[str, frozenset[str]] = {
 def check_call(
     made: Call, expected: Mapping[str, Any], known: Mapping[str, Any]
 ) -> tuple[str | None, list[str]]:
-    """The kind of error of a call, None for a right one, and the arguments that differ."""
+    """Return the kind of error of a call, None for a right one, and the arguments that differ."""
     if made.name != expected["name"]:
         return NAME, []
     if made.arguments is None:
@@ -161,7 +161,7 @@ def check_call(
 
 
 class ApiBankRecorded(Scorer):
-    """API-Bank's own checks, as far as arguments and recorded results decide them."""
+    """API-Bank's own checks, as far as arguments and recorded results determine them."""
 
     name = "api_bank_recorded"
     version = "2"
@@ -218,7 +218,7 @@ CHECKOUT = "TUTTI_API_BANK"
 
 
 def checkout() -> Path:
-    """The checkout whose APIs are executed. Raises ScorerFailed without it or without its
+    """Return the checkout whose APIs are executed. Raises ScorerFailed without it or without its
     Python."""
     noted = API_BANK.python.parent.parent / "checkout"
     named = os.environ.get(CHECKOUT) or (noted.is_file() and noted.read_text("utf-8").strip())

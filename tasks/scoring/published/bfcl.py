@@ -1,15 +1,15 @@
-"""BFCL's check of calls by their syntax tree, as V4 has it (``bfcl-eval`` 2026.3.23).
+"""BFCL's check of calls by their syntax tree, as in V4 (``bfcl-eval`` 2026.3.23).
 
 Target: ``{"category": "parallel", "calls": [{"name": …, "possible": {argument: [values …]}}],
 "functions": {name: {"required": [argument …], "types": {argument: [type, type of items]}}}}``.
 Categories with ``parallel`` in their name: as many calls as expected, in any order; each expected
-call in turn takes the first call that fits (greedy). Other categories: one call. ``irrelevance``:
-no call is right; ``relevance``: any call is right.
+call in turn is paired with the first call that fits (greedy). Other categories: one call.
+``irrelevance``: no call is right; ``relevance``: any call is right.
 
-An argument that is left out must have ``""`` among its values. In texts, spaces and ``, . / - _ *
-^`` are dropped, case is ignored and single quotes equal double ones. Where an answer's values have
-another type than the argument, they are names of variables and compared as they are. All this is
-checked one level deep only, as there.
+An omitted argument must have ``""`` among its values. In texts, spaces and ``, . / - _ * ^`` are
+dropped, case is ignored and single quotes equal double ones. If an answer's values have another
+type than the argument, they are names of variables and compared unchanged. As in BFCL, all this is
+checked one level deep only.
 """
 
 import re
@@ -35,7 +35,7 @@ _DROPPED = re.compile(r"[ ,./\-_*^]")
 
 
 def standard(value: Any) -> Any:
-    """A text without the signs that the comparison ignores; any other value as it is."""
+    """Return a text without the signs that the comparison ignores; any other value unchanged."""
     if not isinstance(value, str):
         return value
     return _DROPPED.sub("", value).lower().replace("'", '"')
@@ -44,7 +44,7 @@ def standard(value: Any) -> Any:
 def _has_type(
     value: Any, possible: Sequence[Any], wanted: type[Any], inner: type[Any] | None
 ) -> tuple[bool, bool]:
-    """Whether a value has its type, and whether it is taken as the name of a variable."""
+    """Return whether a value has its type, and whether it counts as the name of a variable."""
     known = next((type(each) for each in possible if each != LEFT_OUT), None)
     if type(value) is not wanted:
         return type(value) is known, True
@@ -97,7 +97,7 @@ def argument_fits(value: Any, possible: Sequence[Any], kind: str, items: str | N
 
 
 def error_of(made: Call, expected: Mapping[str, Any], functions: Functions) -> str | None:
-    """The kind of error of a call; None if it fits the expected one."""
+    """Return the kind of error of a call; None if it fits the expected one."""
     if made.name != expected["name"]:
         return "wrong_func_name"
     if made.arguments is None:

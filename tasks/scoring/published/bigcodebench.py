@@ -153,7 +153,7 @@ def _verdict(
 def _control_verdict(
     report: str | dict[str, Any], failures: Mapping[str, int], ok: dict[str, Any]
 ) -> dict[str, Any]:
-    """`ok` if each case failed as often as it must, else a detail."""
+    """Return `ok` if each case failed as often as it must, else a detail."""
     if isinstance(report, dict):
         return ok | report | {"status": f"with wrong tests: {report['status']}"}
     _, outcomes = _outcomes(report)
@@ -169,7 +169,7 @@ def _outcomes(report: str) -> tuple[list[str], list[tuple[str, str]]]:
 
 
 def modules_of(target: Mapping[str, Any]) -> set[str]:
-    """The top-level modules that a task lists, and that its code and tests import."""
+    """Return the top-level modules that a task lists, and that its code and tests import."""
     texts = (needed(target, "before", str), needed(target, "tests", str))
     return set(needed(target, "libraries", list)).union(*map(code_parts.packages, texts))
 

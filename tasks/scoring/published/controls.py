@@ -1,8 +1,8 @@
 """Tests with wrong expectations: a right solution fails each `unittest` case's control.
 
 A control is the case with its expectations changed: another literal, a value that equals nothing, a
-condition negated, an exception that nothing raises. Each is in a subtest of its own, so that the
-case goes on and every one of them has to fail. A case without such a place gets an assertion that
+negated condition, an exception that nothing raises. Each is in a subtest of its own, so that the
+case continues and every one of them has to fail. A case without such a place gets an assertion that
 fails at its end. A solution that forges its result (changed assertions, an object equal to
 everything, a literal read from the test) passes the control too.
 """
@@ -90,7 +90,7 @@ def _own(part: ast.AST) -> Iterator[ast.AST]:
 
 
 class _Text:
-    """A program's text by the places of its nodes."""
+    """A program's text, indexed by the positions of its nodes."""
 
     def __init__(self, text: str) -> None:
         self._bytes = text.encode("utf-8", "surrogatepass")
@@ -111,7 +111,7 @@ class _Text:
         return self._bytes[start:end].decode("utf-8", "surrogatepass")
 
     def indent(self, node: ast.stmt) -> str | None:
-        """The white space before a statement, None if other text is there."""
+        """Return the white space before a statement, None if other text is there."""
         start = self._starts[node.lineno - 1]
         before = self._bytes[start : start + node.col_offset].decode("utf-8", "surrogatepass")
         return None if before.strip() else before
@@ -207,7 +207,7 @@ class _Places:
         return *self._text.span(wrong, wrong), repr(_another(found[0]))
 
     def _never_equal(self, wrong: ast.expr) -> _Edit:
-        """A value that equals nothing, after the value that stands there."""
+        """Return an edit that adds a value that equals nothing after the existing value."""
         return *self._text.span(wrong, wrong), f"({self._text.of(wrong)}, [object()])[1]"
 
 

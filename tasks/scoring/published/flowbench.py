@@ -166,7 +166,7 @@ def _has_form(text: str) -> bool:
 
 
 def read_result(text: str) -> tuple[bool, float]:
-    """Whether all aims were met, and the share of those that were."""
+    """Return whether all aims were met, and the share of those that were."""
     total, met = _TOTAL.search(text), _MET.search(text)
     share = int(met[1]) / int(total[1]) if total and met and int(total[1]) else 0.0
     return text.split("\n")[0] == "Result: yes", share

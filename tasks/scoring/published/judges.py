@@ -1,8 +1,8 @@
-"""Judges of answers by publishers' rules: one vote each, read as their programs read it.
+"""Judges of answers by publishers' rules: one vote each, parsed as their programs do.
 
 The prompts ask for the same as the publishers' prompts, in other words: texts are marked so that an
-answer cannot continue as the prompt. The settings of a request are the publisher's where the
-model's registry entry states none. `tasks.scoring.judged` has tutti's own rules.
+answer cannot continue as the prompt. The settings of a request are the publisher's unless the
+model's registry entry states some. `tasks.scoring.judged` has tutti's own rules.
 """
 
 import json
@@ -55,11 +55,11 @@ class PublishedJudge(Scorer):
     empty: Word = "incorrect"  # the verdict on an empty answer, which no judge is sent
 
     def read(self, reply: str) -> Verdict:
-        """The verdict in the judge's reply."""
+        """Return the verdict in the judge's reply."""
         raise NotImplementedError
 
     def at_once(self, answer: str, references: list[str]) -> Verdict | None:
-        """The verdict without a judge; None if one must be asked."""
+        """Return the verdict without a judge; None if a judge is needed."""
         return None if answer.strip() else Verdict(self.empty)
 
     async def score(
@@ -85,7 +85,7 @@ class PublishedJudge(Scorer):
         return self.result(correct, answer=word, detail=detail, judge_call_id=called)
 
     def shown(self, answer: str) -> str:
-        """The part of an answer that the judge sees."""
+        """Return the part of an answer that the judge sees."""
         return answer
 
     async def _vote(self, judge: JudgeClient, prompt: str) -> dict[str, Any]:
@@ -230,7 +230,7 @@ class ToolOrchestraJudge(PublishedJudge):
     settings = JudgeSettings(temperature=1.0)
 
     def shown(self, answer: str) -> str:
-        """The text in the last ``<answer>``, or else in the last box; empty without both."""
+        """Return the text in the last ``<answer>``, or else in the last box; empty without both."""
         tagged = re.findall(r"<answer>(.*?)</answer>", answer, re.DOTALL)
         return str(tagged[-1]) if tagged else last_boxed(answer) or ""
 
@@ -299,7 +299,7 @@ class ArenaHard(Scorer):
 
 
 def last_label(text: str, material: Sequence[str]) -> str | None:
-    """The last label of a reply; None without one, or where the judged texts hold a label too."""
+    """The last label of a reply; None without one, or if the judged texts contain a label too."""
     labels = _LABEL.findall(text)
     return labels[-1] if labels and not any(_LABEL.search(each) for each in material) else None
 

@@ -35,7 +35,7 @@ _UNREADABLE = (SyntaxError, ValueError, RecursionError, MemoryError)
 
 
 class PlanUnreadable(ValueError):
-    """A text or a list of steps that is no plan; the message says why."""
+    """A text or a list of steps that is not a plan; the message says why."""
 
 
 class Step(NamedTuple):
@@ -77,7 +77,7 @@ def _step(line: str) -> Step | None:
 
 
 def code_of(nodes: Any) -> str:
-    """A plan's steps as lines of Python. Raises PlanUnreadable where the publisher's fails."""
+    """A plan's steps as lines of Python. Raises PlanUnreadable where the publisher's code fails."""
     if not isinstance(nodes, list):
         raise PlanUnreadable("the steps are not a list")
     lines = []
@@ -140,7 +140,7 @@ def _shown(value: Any) -> str:
 
 
 def read_plan(text: str, form: str) -> str:
-    """The plan in a message, as lines of Python. Raises PlanUnreadable."""
+    """Return the plan in a message, as lines of Python. Raises PlanUnreadable."""
     read = _read_code if form == "code" else _read_json
     try:
         return read(text)
@@ -203,7 +203,7 @@ def labels_of(steps: Sequence[Step]) -> Labels:
 
 
 def edit_distance(made: Sequence[str], gold: Sequence[str], tools: Sequence[str]) -> float:
-    """1 - 2 LCS / (n + m), 0 to 1; tools that are not among `tools` are one and the same."""
+    """1 - 2 LCS / (n + m), 0 to 1; tools that are not among `tools` count as identical."""
     if not made and not gold:
         return 0.0
     known = frozenset(tools)
@@ -213,12 +213,12 @@ def edit_distance(made: Sequence[str], gold: Sequence[str], tools: Sequence[str]
 
 
 class Mnms(Scorer):
-    """Compares a plan with the gold plan.
+    """Comparison of a plan with the gold plan.
 
     Value: 1 - edit distance. Correct: the tools are the gold ones, in order.
-    `detail["plan_figures"]` has the summands of the published figures. ``mnms_best_match`` takes,
-    of the gold plan and its alternatives, the one whose set of tools is nearest (F1): the
-    evaluator's ``use_best_match``.
+    `detail["plan_figures"]` has the summands of the published figures. ``mnms_best_match`` uses, of
+    the gold plan and its alternatives, the one whose set of tools is nearest (F1), as the
+    evaluator's ``use_best_match`` does.
     """
 
     def __init__(self, best_match: bool = False) -> None:
@@ -252,7 +252,7 @@ class Mnms(Scorer):
 
 
 def _figures(made: Labels, gold: Labels, tools: Sequence[str]) -> dict[str, Any]:
-    """The summands of the published figures: of each kind of label [right, made, gold]; tools."""
+    """The summands of the published figures: for each kind of label [right, made, gold]; tools."""
     ours, theirs = (set(each.tools) & set(tools) for each in (made, gold))
     return {
         "argument_names": _counts(made.names, gold.names),

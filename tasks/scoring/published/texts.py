@@ -58,13 +58,13 @@ def rouge_l(answer: str, reference: str) -> float:
 
 
 def _sentences(text: str) -> list[list[str]]:
-    """The words of each sentence; one of blanks alone counts as one empty word, as there."""
+    """Return the words of each sentence; as in the package, a blank sentence is one empty word."""
     parts = (" ".join(part.split()) for part in text.split(".") if part)
     return [part.split(" ")[:MAX_WORDS] for part in parts]
 
 
 def _aligned(one: Sequence[str], other: Sequence[str]) -> set[str]:
-    """The words of a longest common subsequence; of several the one that the package returns."""
+    """The words of a longest common subsequence; of several, the one that the package returns."""
     length = [[0] * (len(other) + 1) for _ in range(len(one) + 1)]
     for i, word in enumerate(one, 1):
         for j, its in enumerate(other, 1):

@@ -1,8 +1,8 @@
 """Check commands with the server's own parser and configuration, in the models environment.
 
 In: the server's name as argument, on stdin a JSON list of ``{"name", "arguments", "dropped"}``.
-Out: on stdout a JSON line of ``{"name", "stage", "error"}`` each; `error` is null where all stages
-passed. Nothing is loaded and no device is touched. vLLM: `dropped` are flags that this build
+Out: on stdout a JSON line of ``{"name", "stage", "error"}`` each; `error` is null if all stages
+passed. No model is loaded and no device is touched. vLLM: `dropped` are flags that this build
 refuses whatever their values; they are left out of the configuration. SGLang checks flags only.
 """
 
@@ -15,11 +15,11 @@ from typing import Any
 
 
 class Refused(Exception):
-    """The server's parser does not take the arguments."""
+    """The server's parser rejects the arguments."""
 
 
 class _Raising:
-    """For parsers: raise instead of ending the process."""
+    """Parser mixin that raises instead of ending the process."""
 
     def error(self, message: str) -> Any:
         raise Refused(message)
@@ -84,7 +84,7 @@ def _of_vllm(arguments: list[str], dropped: list[str]) -> Iterator[tuple[str, An
 
 
 def _with_plugins(parsed: Any, validate: Any) -> None:
-    """Parsers of plugin files are known to vLLM once the files are read, as at its start."""
+    """Read plugin files first, because vLLM knows their parsers only then, as at its start."""
     for name in ("tool_parser_plugin", "reasoning_parser_plugin"):
         if (path := getattr(parsed, name, "")) and not os.path.isfile(path):
             raise Refused(f"--{name.replace('_', '-')}: no file {path}")
@@ -100,7 +100,7 @@ def _with_plugins(parsed: Any, validate: Any) -> None:
 
 
 def _text(error: BaseException) -> str:
-    """What the server said, in one line: pydantic's reports have the reason in their third."""
+    """Return the server's error in one line; pydantic's reports have the reason in their third."""
     errors = getattr(error, "errors", None)
     if callable(errors):
         return "; ".join(str(each.get("msg", each)) for each in errors())

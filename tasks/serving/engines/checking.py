@@ -1,8 +1,8 @@
-"""Check commands against the servers' own parsers before anything is started.
+"""Checks of commands with the servers' own parsers before anything is started.
 
-In: launches. Out: for each what is wrong and what could not be judged here. All of one server are
-checked in one process, because its imports take ten seconds and a command a tenth. A command that
-passed is known by its hash in the store's home, and is not checked again.
+In: launches. Out: for each the faults, and what could not be checked here. All commands of one
+server are checked in one process, because its imports take ten seconds and a command a tenth. The
+hash of a command that passed is stored in the store's home, and the command is not checked again.
 """
 
 import json
@@ -36,7 +36,7 @@ LEFT_OUT = frozenset(("start_timeout_s", "gpus", "replicas", "device", "server")
 
 @dataclass(frozen=True)
 class Verdict:
-    """What the server's own code says of one command."""
+    """The verdict of the server's own code on one command."""
 
     name: str
     error: str | None
@@ -45,8 +45,8 @@ class Verdict:
 
 
 def needs_check(launch: Launch) -> bool:
-    """Whether an entry says more than sizes on the CPU, with vLLM: these are compared here, in no
-    time; all else is what the server's own code decides."""
+    """Whether the server must check an entry. Entries for vLLM on the CPU that set only sizes need
+    no check: the sizes are compared here at once."""
     settings = launch.settings
     if settings.server != "vllm" or launch.device != "cpu":
         return True
@@ -58,8 +58,8 @@ def needs_check(launch: Launch) -> bool:
 
 
 def check_launches(launches: Iterable[Launch], build: Build, home: Home) -> list[Verdict]:
-    """The verdict on each launch, in their order. Raises RegistryError for flags that contradict
-    each other, ModelsEnvironmentMissing, and ServingError where a check itself fails."""
+    """Return the verdict on each launch, in order. Raises RegistryError for flags that contradict
+    each other, ModelsEnvironmentMissing, and ServingError if a check itself fails."""
     commands = [(each, command_of(each, build)) for each in launches]
     folder, errors = home.root / "engine-checks", dict[str, str | None]()
     for server in ("vllm", "sglang"):
@@ -86,7 +86,7 @@ def check_launches(launches: Iterable[Launch], build: Build, home: Home) -> list
 
 
 def refuse_wrong_commands(launches: Sequence[Launch], build: Build, home: Home) -> list[Verdict]:
-    """Check launches that need it. Raises RegistryError with every refusal, a line each."""
+    """Check launches that need it. Raises RegistryError with every refusal, one per line."""
     verdicts = check_launches([each for each in launches if needs_check(each)], build, home)
     if wrong := [each for each in verdicts if each.error is not None]:
         lines = (f"models.{each.name}.engine: {each.error}" for each in wrong)
@@ -101,7 +101,7 @@ def _unchecked(launch: Launch, build: Build) -> tuple[str, ...]:
 
 
 def _key(launch: Launch, command: ServerCommand, build: Build) -> str:
-    """Hash of what decides the verdict: the server, its arguments, the model's configuration."""
+    """The hash of the verdict's inputs: the server, its arguments, the model's configuration."""
     config = launch.weights / "config.json"
     read = config.read_text() if config.is_file() else ""
     return content_hash([build.text, str(build.python), list(command.arguments), read])
@@ -128,15 +128,15 @@ def _ask(server: str, orders: list[dict[str, Any]], build: Build) -> dict[str, s
 
 
 def _short(error: str) -> str:
-    """A refusal without the prefix that pydantic puts before it; some have nothing else."""
+    """Return a refusal without pydantic's prefix; some have nothing else."""
     reason = error.removeprefix("Value error, ").removeprefix("Assertion failed, ")
     return reason.strip() or "refused without a reason (an assertion in the server's own code)"
 
 
 def _by_help(launch: Launch, command: ServerCommand) -> Verdict:
-    """llama.cpp's flags, by what its --help lists; it has no other check without a start. It starts
-    with a context above the model's, and answers nonsense beyond it; flags that stretch the
-    positions make it the user's affair."""
+    """Check llama.cpp's flags against its --help, the only check without a start. llama.cpp starts
+    with a context above the model's, and answers nonsense beyond it; with flags that extend the
+    positions, this is the user's responsibility."""
     try:
         told = subprocess.run(
             [*command.program, "--help"], capture_output=True, text=True, timeout=TIMEOUT_S

@@ -1,7 +1,7 @@
 """From a registry entry and the models environment to the command that serves the entry.
 
-A `Build` says which servers the environment has and for which device. It is read from the names of
-the installed packages, so that nothing is imported and no process is started.
+A `Build` states which servers the environment has and for which device. It is read from the names
+of the installed packages, so that nothing is imported and no process is started.
 """
 
 import re
@@ -44,14 +44,14 @@ class Build:
 
     @property
     def text(self) -> str:
-        """For people: ``vllm 0.32.0 for cpu``."""
+        """The build for people: ``vllm 0.32.0 for cpu``."""
         servers = ", ".join(f"{name} {version}" for name, version in sorted(self.servers.items()))
         return f"{servers or 'no server'} for {self.device or 'an unknown device'}"
 
 
 def build_of(python: Path) -> Build:
-    """The build of the environment that `python` belongs to; one without servers and device where
-    its packages are not beside it, as behind a wrapper script."""
+    """Return the build of the environment of `python`; one without servers and device if its
+    packages are not beside it, as behind a wrapper script."""
     versions = {}
     for info in sorted(python.parent.parent.glob("lib/python3*/site-packages/*.dist-info")):
         name, _, version = info.name.removesuffix(".dist-info").partition("-")
@@ -67,8 +67,8 @@ def build_of(python: Path) -> Build:
 
 
 def device_of(settings: EngineSettings, build: Build, home: Home) -> Device:
-    """Where an engine will compute. `auto` is what the environment is built for. Where that cannot
-    be told (llama.cpp's binaries and wrapper scripts), it is CUDA if the entry asks for GPUs or the
+    """Return the device of an engine. `auto` means the device of the environment's build. If that
+    is unknown (llama.cpp's binaries and wrapper scripts), it is CUDA if the entry has GPUs or the
     machine has some, else the CPU."""
     if settings.device != "auto":
         return settings.device
@@ -79,7 +79,7 @@ def device_of(settings: EngineSettings, build: Build, home: Home) -> Device:
 
 @dataclass(frozen=True)
 class Source:
-    """A model's weights as a server takes them."""
+    """A model's weights in the form for a server."""
 
     weights: Path
     name: str
@@ -89,8 +89,8 @@ class Source:
 
 
 def launch_of(name: str, model: "Model", source: Source, build: Build, home: Home) -> Launch:
-    """What serves a registry entry. Raises RegistryError where no parser is known for a model whose
-    calls the server is to parse, and for an engine on the CPU that is to sleep."""
+    """Return the launch for a registry entry. Raises RegistryError if no parser is known for a
+    model whose calls the server must parse, and for an engine on the CPU with sleep."""
     settings = model.engine
     assert settings is not None, "an entry with a checkpoint has them"
     device = device_of(settings, build, home)
@@ -122,8 +122,8 @@ def launch_of(name: str, model: "Model", source: Source, build: Build, home: Hom
 
 
 def command_of(launch: Launch, build: Build) -> ServerCommand:
-    """The command of a launch, without its port. Raises RegistryError for flags that contradict
-    each other, ModelsEnvironmentMissing where the environment has not this server."""
+    """Return the command of a launch, without its port. Raises RegistryError for flags that
+    contradict each other, ModelsEnvironmentMissing if the environment lacks this server."""
     server = launch.settings.server
     if server == "llama.cpp":
         return llama_command(launch, llama_server(build.python))
@@ -137,8 +137,8 @@ def command_of(launch: Launch, build: Build) -> ServerCommand:
 
 
 def require_device(launch: Launch, build: Build) -> None:
-    """Raises ModelsEnvironmentMissing where the environment is built for another device; its
-    commands can be checked there, and not started."""
+    """Raise ModelsEnvironmentMissing if the environment is built for another device; its commands
+    can be checked there, but not started."""
     if build.device is None or launch.settings.server == "llama.cpp":
         return
     if launch.device != build.device:

@@ -1,9 +1,9 @@
 """Requests to the control routes of a running engine on loopback: sleep, weights, caches.
 
-In: a vLLM that runs with ``VLLM_SERVER_DEV_MODE``. Calls that run or arrive meanwhile wait, and
-recompute what they had in the cache. vLLM's prefix cache is keyed by an adapter's name and path, so
-it is emptied when new weights come under a known name. An engine without ``--enable-sleep-mode``,
-and vLLM's CPU build, answer as if they slept and free nothing.
+In: a vLLM that runs with ``VLLM_SERVER_DEV_MODE``. Concurrent calls wait, and recompute their part
+of the cache. vLLM's prefix cache is keyed by an adapter's name and path, so it is emptied when new
+weights come under a known name. An engine without ``--enable-sleep-mode``, and vLLM's CPU build,
+answer as if they slept and free nothing.
 """
 
 import json
@@ -23,14 +23,14 @@ from tutti.tasks.serving.registry.settings import ServerKind
 
 
 def control_session(timeout_s: float) -> aiohttp.ClientSession:
-    """A session whose requests take at most `timeout_s`."""
+    """Return a session whose requests take at most `timeout_s`."""
     return aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=timeout_s))
 
 
 async def ask(
     session: aiohttp.ClientSession, url: str, body: Any = None, method: str = "POST"
 ) -> str:
-    """The text of an engine's answer. Raises EngineFailed where it has none, or refuses."""
+    """The text of an engine's answer. Raises EngineFailed if it does not answer, or refuses."""
     where = url if body is None else f"{url}: {body}"
     try:
         async with session.request(method, url, json=body) as answer:
@@ -47,7 +47,7 @@ async def ask(
 async def ask_json(
     session: aiohttp.ClientSession, url: str, method: str = "POST"
 ) -> dict[str, Any]:
-    """The object of an engine's answer; empty where it answers nothing. Raises EngineFailed."""
+    """Return the object of an engine's answer; empty for an empty answer. Raises EngineFailed."""
     text = await ask(session, url, method=method)
     try:
         content = json.loads(text or "{}")
@@ -73,7 +73,7 @@ MOST_ADAPTERS = 1
 
 async def swap_weights(engine_url: str, folder: Path) -> None:
     """Load the weights of `folder` into the engine. Raises EngineFailed with its answer; the engine
-    goes on, then with the old weights or, where the reload itself failed, with neither."""
+    continues with the old weights or, if the reload itself failed, without valid weights."""
     async with control_session(SWAP_TIMEOUT_S) as session:
         async with _cache_emptied(session, engine_url):
             reload = {"method": "reload_weights", "kwargs": {"weights_path": str(folder.resolve())}}
@@ -82,7 +82,7 @@ async def swap_weights(engine_url: str, folder: Path) -> None:
 
 async def load_adapter(engine_url: str, name: str, folder: Path) -> None:
     """Serve the adapter in `folder` as model `name`, in place of any other adapter. Running calls
-    of the same name go on with the new weights. Raises EngineFailed with the engine's answer."""
+    of the same name continue with the new weights. Raises EngineFailed with the engine's answer."""
     async with control_session(LOAD_TIMEOUT_S) as session:
         listed = await ask_json(session, f"{engine_url}/v1/models", method="GET")
         if "data" not in listed:
@@ -97,8 +97,8 @@ async def load_adapter(engine_url: str, name: str, folder: Path) -> None:
 
 @asynccontextmanager
 async def _cache_emptied(session: aiohttp.ClientSession, engine_url: str) -> AsyncIterator[None]:
-    """Pause the engine with its calls kept, and empty its prefix cache before it goes on. Raises
-    EngineFailed with its answer, also where the cache was not emptied."""
+    """Pause the engine without ending its calls, and empty its prefix cache before it continues.
+    Raises EngineFailed with its answer, also if the cache was not emptied."""
     await ask(session, f"{engine_url}/pause?mode=keep")
     try:
         yield
@@ -117,9 +117,9 @@ ANSWER_TIMEOUT_S = 10.0
 async def asleep(engine_url: str, level: Literal[1, 2] = 1) -> AsyncIterator[None]:
     """Let the engine sleep during the block, and wake it with an empty prefix cache.
 
-    After level 2 it has no weights: give it some with `swap_weights` before it is called. Raises
-    EngineFailed where it does not sleep, or does not wake. Where the block fails too, its own error
-    is raised, with a note.
+    After level 2 it has no weights: load some with `swap_weights` before calling it. Raises
+    EngineFailed if it does not sleep, or does not wake. If the block fails too, its own error is
+    raised, with a note.
     """
     async with control_session(PHASE_TIMEOUT_S) as session:
         if await _sleeps(session, engine_url):
@@ -137,14 +137,14 @@ async def asleep(engine_url: str, level: Literal[1, 2] = 1) -> AsyncIterator[Non
 
 
 async def is_asleep(engine_url: str) -> bool:
-    """Whether the engine sleeps, or is paused. Raises EngineFailed where it does not say."""
+    """Whether the engine sleeps, or is paused. Raises EngineFailed if it does not report it."""
     async with control_session(ANSWER_TIMEOUT_S) as session:
         return await _sleeps(session, engine_url)
 
 
 async def fall_asleep(engine_url: str) -> None:
     """Put an engine to sleep, its weights in the host's memory, until `wake`. Raises EngineFailed
-    where it does not sleep; it is awake then."""
+    if it does not sleep; it is awake then."""
     async with control_session(PHASE_TIMEOUT_S) as session:
         try:
             await _fall_asleep(session, engine_url, 1)
@@ -154,8 +154,8 @@ async def fall_asleep(engine_url: str) -> None:
 
 
 async def wake(engine_url: str) -> bool:
-    """Wake an engine that sleeps; returns whether it did. Raises EngineFailed where it sleeps on,
-    or does not say."""
+    """Wake an engine that sleeps; return whether it slept. Raises EngineFailed if it does not wake,
+    or does not report its state."""
     if not await is_asleep(engine_url):
         return False
     async with control_session(PHASE_TIMEOUT_S) as session:
@@ -210,7 +210,7 @@ def reset_prefix_cache(url: str, server: ServerKind = "vllm") -> None:
 
 
 def fetch(url: str, method: str = "GET") -> str:
-    """The text of an engine's answer; blocks. Raises EngineFailed."""
+    """Return the text of an engine's answer; blocks. Raises EngineFailed."""
     request = urllib.request.Request(url, method=method)
     try:
         with urllib.request.urlopen(request, timeout=ASK_TIMEOUT_S) as answer:

@@ -95,8 +95,8 @@ def require_engines(models: Iterable[Model]) -> None:
 
 
 def check_engines(engines: Iterable["Engine"]) -> list[Verdict]:
-    """Check engines that tutti is to start: whether they fit, and their commands. Returns what was
-    looked at, with what this environment cannot judge. Raises RegistryError with every refusal,
+    """Check engines before tutti starts them: whether they fit, and their commands. Return the
+    verdicts, including what this environment cannot check. Raises RegistryError with every refusal,
     ModelsEnvironmentMissing, ServingError."""
     every = list(engines)
     if not every:
@@ -109,11 +109,11 @@ def check_engines(engines: Iterable["Engine"]) -> list[Verdict]:
 
 
 def engine_line(name: str, model: Model, catalog: Catalog) -> str:
-    """What serves an entry, in a line: server, device, parsers, whether it fits, its cache as it is
-    estimated and as it was when it last ran, what is unchecked.
+    """Return one line about an entry's engine: server, device, parsers, whether it fits, its
+    estimated cache and that of its last run, what is unchecked.
 
-    Nothing is started. Raises RegistryError for a command that is refused or weights that are not
-    whole or do not fit, ModelsEnvironmentMissing, ServingError.
+    Nothing is started. Raises RegistryError for a refused command or weights that are incomplete or
+    do not fit, ModelsEnvironmentMissing, ServingError.
     """
     build = build_of(models_python_path())
     launch = launch_of(name, model, source_of(model), build, catalog.home)
@@ -121,8 +121,8 @@ def engine_line(name: str, model: Model, catalog: Catalog) -> str:
 
 
 def engine_lines(engines: Iterable["Engine"]) -> dict[str, str]:
-    """`engine_line` of each of some engines that run at the same time, by name, with its GPUs.
-    Nothing is started. Raises RegistryError also where they do not fit together."""
+    """Return `engine_line` of engines that run at the same time, by name, with their GPUs. Nothing
+    is started. Raises RegistryError also if they do not fit together."""
     every = list(engines)
     lines: dict[str, str] = {}
     for engine, each in zip(every, place_engines(every), strict=True):
@@ -152,7 +152,7 @@ def _line(engine_id: str, launch: Launch, build: Build, catalog: Catalog) -> str
 
 
 def place_engines(engines: Iterable["Engine"]) -> list[Place]:
-    """The GPUs of engines that run at the same time. Raises RegistryError where they do not fit."""
+    """The GPUs of engines that run at the same time. Raises RegistryError if they do not fit."""
     every = list(engines)
     if not every:
         return []
@@ -161,7 +161,7 @@ def place_engines(engines: Iterable["Engine"]) -> list[Place]:
 
 
 def source_of(model: Model) -> Source:
-    """The weights of an entry as a server takes them. Raises RegistryError."""
+    """Return the weights of an entry in the form for a server. Raises RegistryError."""
     weights = read_weights(weights_folder(model))
     name = model.hub_id.partition("@")[0] if model.hub_id else weights.folder.name
     served = weights.files[0] if weights.form == "gguf" else weights.folder
@@ -171,8 +171,8 @@ def source_of(model: Model) -> Source:
 def identify(
     model: Model, launch: Launch, trained_by: str | None = None
 ) -> tuple[str, dict[str, Any], str]:
-    """The id of the engine that serves an entry, its content (weights, settings and context), and
-    the id of its checkpoint. Raises WeightsError."""
+    """Return the id of the engine that serves an entry, its content (weights, settings and
+    context), and the id of its checkpoint. Raises WeightsError."""
     settings = launch.settings.identity(launch.device)
     content: dict[str, Any] = {"server": launch.settings.server, "settings": settings}
     content |= {"context": model.context_tokens}
@@ -192,8 +192,8 @@ class Engine:
         port: int | None = None,
         trained_by: str | None = None,
     ) -> None:
-        """`trained_by`: the training that changes its weights while it runs, so that it is no
-        engine of the model as it stands and serves no other entry."""
+        """`trained_by`: the training that changes its weights while it runs; such an engine does
+        not have the model's own weights and serves no other entry."""
         if model.engine is None or model.checkpoint is None:
             raise EngineFailed(f"model {name!r} has no checkpoint for tutti to serve")
         self.name = name
@@ -228,15 +228,15 @@ class Engine:
 
     @property
     def wanted_gpus(self) -> int | tuple[int | str, ...] | None:
-        """The GPUs that it leases: those of its entry, or on a GPU as many as it computes on."""
+        """The GPUs to lease: those of its entry, or on a GPU as many as it computes on."""
         if self.settings.gpus is not None or self.launch.device == "cpu":
             return self.settings.gpus
         return self.settings.parallel if read_inventory(self.catalog.home).here else None
 
     def start(self) -> EngineAddress:
-        """Take a kept engine of its id that nobody uses and that computes, or start the server and
-        wait until it is healthy. Not for use in an event loop. Raises EngineFailed with the end of
-        its log, GpuError, and ModelsEnvironmentMissing before anything is held."""
+        """Take a kept engine of its id that is free and computes, or start the server and wait
+        until it is healthy. Not for use in an event loop. Raises EngineFailed with the end of its
+        log, GpuError, and ModelsEnvironmentMissing before anything is leased."""
         self._stopped.clear()
         if self._takes_warm():
             return self.address
@@ -290,7 +290,7 @@ class Engine:
 
     @property
     def cache(self) -> CacheRecord:
-        """Its KV cache, as it was estimated and as it reported when it last started."""
+        """Return its KV cache as estimated, and as reported at its last start."""
         return known_cache(self.catalog, self.engine_id)
 
     def _wait_ready(self, child: Child) -> None:
@@ -313,8 +313,8 @@ class Engine:
         )
 
     def stop(self) -> None:
-        """Stop the engine if it runs or is being started by another thread, and give its GPUs
-        back; leave a kept one to its keeper."""
+        """Stop the engine if it runs or is being started by another thread, and release its GPUs;
+        leave a kept engine to its keeper."""
         self._stopped.set()
         self._release()
 
@@ -363,7 +363,7 @@ log = logging.getLogger(__name__)
 
 
 class ExternalEndpoint:
-    """An endpoint of `models.yaml` that others run: tutti does not start or stop it."""
+    """An external endpoint of `models.yaml`, which tutti does not start or stop."""
 
     def __init__(self, name: str, model: Model, catalog: Catalog) -> None:
         if model.endpoint is None:
@@ -417,8 +417,8 @@ class ExternalEndpoint:
 def engine_of(
     name: str, model: Model, catalog: Catalog, trained_by: str | None = None
 ) -> Engine | ExternalEndpoint:
-    """The server of a registry's model; `trained_by` is as `Engine` has it. Raises RegistryError,
-    EngineFailed."""
+    """Return the engine or endpoint of a registry's model; `trained_by` is as for `Engine`. Raises
+    RegistryError, EngineFailed."""
     if model.endpoint is not None:
         return ExternalEndpoint(name, model, catalog)
     return Engine(name, model, catalog, trained_by=trained_by)

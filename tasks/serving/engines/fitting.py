@@ -1,9 +1,9 @@
-"""Whether engines' weights and caches have room on this machine's GPUs, and the size of each cache.
+"""Whether engines' weights and caches fit on this machine's GPUs, and the size of each cache.
 
 In: launches and the inventory. Out: the arithmetic of `weights.Fit` with this machine's smallest
-GPU; nothing for the CPU and for llama.cpp, which puts layers where there is room. `place` gives
-GPUs to engines that run at the same time. A `CacheSize` is estimated before the start and reported
-by the running engine; both are kept in the detail of the engine's artifact.
+GPU; nothing for the CPU and for llama.cpp, which distributes layers itself. `place` assigns GPUs to
+engines that run at the same time. A `CacheSize` is estimated before the start and reported by the
+running engine; both are stored in the detail of the engine's artifact.
 """
 
 import json
@@ -29,8 +29,8 @@ MIB = 1 << 20
 
 
 def kv_bytes_of(settings: EngineSettings, config: Mapping[str, Any]) -> int | None:
-    """The bytes on each GPU of the KV cache that an entry gives in tokens; None where it does not.
-    Raises WeightsError where config.json lacks what the arithmetic needs."""
+    """Return the bytes per GPU of the KV cache that an entry gives in tokens; None if it does not.
+    Raises WeightsError if config.json lacks what the arithmetic needs."""
     if settings.cache_tokens is None:
         return None
     across = (settings.tensor_size, settings.pipeline_parallel)
@@ -39,8 +39,8 @@ def kv_bytes_of(settings: EngineSettings, config: Mapping[str, Any]) -> int | No
 
 
 def fit_of(launch: Launch, inventory: Inventory) -> Fit | None:
-    """What the engine takes of each GPU, beside this machine's smallest; None where that cannot be
-    computed, also for want of a field in config.json."""
+    """Return the engine's memory on each GPU against this machine's smallest; None if that cannot
+    be computed, also because of a missing field in config.json."""
     settings = launch.settings
     memories = [gpu.memory_mb for gpu in inventory.here if gpu.memory_mb is not None]
     if launch.device == "cpu" or settings.server == "llama.cpp" or not memories:
@@ -63,8 +63,8 @@ def fit_of(launch: Launch, inventory: Inventory) -> Fit | None:
 
 
 def refuse_what_does_not_fit(launches: Iterable[Launch], inventory: Inventory) -> dict[str, Fit]:
-    """The fit of each launch by its name, where it can be told. Raises RegistryError with the
-    arithmetic of every one that does not fit."""
+    """Return the fit of each launch by name, if known. Raises RegistryError with the arithmetic of
+    every one that does not fit."""
     fits = {each.name: fit for each in launches if (fit := fit_of(each, inventory)) is not None}
     if wrong := {name: fit for name, fit in fits.items() if not fit.fits}:
         raise RegistryError("\n".join(f"models.{name}: {fit.text}" for name, fit in wrong.items()))
@@ -101,7 +101,7 @@ class CacheRecord:
 
     @property
     def remark(self) -> str:
-        """About a large difference; empty where there is none."""
+        """Return a remark on a large difference; empty if there is none."""
         if self.estimated is None or self.reported is None or not self.estimated.tokens:
             return ""
         difference = self.reported.tokens / self.estimated.tokens - 1
@@ -111,7 +111,7 @@ class CacheRecord:
 
     @property
     def text(self) -> str:
-        """For people; empty where nothing is known."""
+        """Return the sizes as text; empty if nothing is known."""
         parts = [] if self.estimated is None else [f"estimated {self.estimated.tokens:,} tokens"]
         if self.reported is not None:
             parts.append(f"engine reported {self.reported.tokens:,}{' tokens' * (not parts)}")
@@ -120,8 +120,8 @@ class CacheRecord:
 
 
 def estimated_cache(launch: Launch, inventory: Inventory) -> CacheSize | None:
-    """What the engine's cache will hold, on this machine; None where that cannot be told before it
-    runs, also for want of a field in config.json."""
+    """Return the estimated cache of the engine on this machine; None if that is unknown before it
+    runs, also because of a missing field in config.json."""
     settings, context = launch.settings, launch.context_tokens
     if settings.server == "llama.cpp" or SIZING_FLAGS & settings.args.keys():
         return None
@@ -152,8 +152,8 @@ def _blocks_on_cpu(settings: EngineSettings, block_bytes: int) -> int | None:
 
 
 def reported_cache(url: str) -> CacheSize | None:
-    """What the engine at `url` (without /v1) says of its cache: vLLM and SGLang do on /metrics, and
-    name the context beside the model. None for other servers, and where it does not answer."""
+    """Return the cache that the engine at `url` (without /v1) reports: vLLM and SGLang do on
+    /metrics, and list the context with the model. None for other servers, and without an answer."""
     try:
         sample = engine_sample(read_page(fetch(f"{url}/metrics")), 0.0)
         listed = json.loads(fetch(f"{url}/v1/models"))
@@ -165,7 +165,7 @@ def reported_cache(url: str) -> CacheSize | None:
 
 
 def keep_cache(catalog: Catalog, engine_id: str, record: CacheRecord) -> None:
-    """Keep the sizes of an engine's cache, in place of those known before."""
+    """Store the sizes of an engine's cache, replacing earlier ones."""
     row = cat.artifacts.c.artifact_id == engine_id
     kept = {"host": this_host(), "at": cat.now().isoformat(), **asdict(record)}
     with catalog.transaction() as connection:
@@ -176,8 +176,7 @@ def keep_cache(catalog: Catalog, engine_id: str, record: CacheRecord) -> None:
 
 
 def known_cache(catalog: Catalog, engine_id: str) -> CacheRecord:
-    """The known sizes of the cache of an engine that ran in this store; none for one that did
-    not."""
+    """Return the known sizes of the cache of an engine that ran in this store; none for others."""
     artifact = catalog.artifact(engine_id)
     kept = (artifact["detail"] if artifact else {}).get(KEPT_AS, {})
     names = [each.name for each in fields(CacheSize)]
@@ -195,22 +194,22 @@ WantedGpus = int | tuple[int | str, ...] | None
 
 @dataclass(frozen=True)
 class Place:
-    """The GPUs of one engine; none where its entry asks for none, or on the CPU."""
+    """The GPUs of one engine; none if its entry has none, or on the CPU."""
 
     name: str
     gpus: tuple[Gpu, ...]
 
     @property
     def text(self) -> str:
-        """``judge on GPU 1, 2``."""
+        """The placement as text: ``judge on GPU 1, 2``."""
         cards = ", ".join(str(gpu.index) for gpu in self.gpus)
         return f"{self.name} on {f'GPU {cards}' if cards else 'no GPU of its own'}"
 
 
 def place(engines: Sequence[tuple[str, WantedGpus]], inventory: Inventory) -> list[Place]:
-    """GPUs for each engine, all at the same time: named ones first, then the lowest that are left.
-    It says that they fit, and which they take where no other run holds one; the lease decides.
-    Raises RegistryError with what each asks for, and what to do, where they do not fit."""
+    """Assign GPUs to each engine, all at the same time: named ones first, then the lowest free
+    ones. The result is valid if no other run holds a GPU; the lease decides. Raises RegistryError
+    with the needs of each engine, and what to do, if they do not fit."""
     free = list(inventory.here)
     places: dict[int, tuple[Gpu, ...]] = {}
     for index, (name, gpus) in enumerate(engines):

@@ -1,8 +1,8 @@
 """The commands of vLLM, SGLang and llama.cpp.
 
-On a GPU what an entry leaves out is the server's own choice; vLLM on the CPU has what was measured
-there, for two cores. The slots of llama.cpp share one cache, so that a call has the whole context.
-The parsers of tool calls and reasoning are chosen by the model's family, from `parsers.yaml`.
+On a GPU an omitted setting is the server's own choice; vLLM on the CPU uses values measured there,
+for two cores. The slots of llama.cpp share one cache, so that a call has the whole context. The
+parsers of tool calls and reasoning are chosen by the model's family, from `parsers.yaml`.
 """
 
 import json
@@ -28,7 +28,7 @@ NO_PARSER = "none"
 
 @dataclass(frozen=True)
 class Parsers:
-    """The parsers of one engine; None where it has none."""
+    """The parsers of one engine; None for none."""
 
     tools: str | None
     reasoning: str | None
@@ -52,9 +52,9 @@ def _families() -> tuple[_Family, ...]:
 
 
 def parsers_of(settings: EngineSettings, name: str, config: Mapping[str, Any]) -> Parsers:
-    """The parsers of an engine: those that its entry names, else those of the model's family.
-    `name` is a hub id or a folder's name, which decides before the `model_type` in its `config`.
-    llama.cpp reads both by the chat template, and has no parser to choose."""
+    """Return the parsers of an engine: those that its entry names, else those of the model's
+    family. `name` is a hub id or a folder's name, which takes precedence over the `model_type` in
+    its `config`. llama.cpp parses both by the chat template, and has no parser to choose."""
     if settings.server == "llama.cpp":
         return Parsers(None, None)
     plain = re.sub(r"[._]", "-", name.rsplit("/", 1)[-1].lower())
@@ -67,7 +67,7 @@ def parsers_of(settings: EngineSettings, name: str, config: Mapping[str, Any]) -
 
 @dataclass(frozen=True)
 class Launch:
-    """All that decides a server's command, besides its port."""
+    """Everything that determines a server's command, except its port."""
 
     name: str
     """Its entry's name, which it serves the model as."""
@@ -84,7 +84,7 @@ class Launch:
 
     @property
     def max_context(self) -> int | None:
-        """Tokens of context that the model was made for, where its config.json says."""
+        """The model's context in tokens, if its config.json states it."""
         config = self.config.get("text_config", self.config)
         limit = config.get("max_position_embeddings")
         return limit if isinstance(limit, int) else None
@@ -92,7 +92,7 @@ class Launch:
 
 @dataclass(frozen=True)
 class ServerCommand:
-    """A server's command, to be run with the models environment's Python or as a program."""
+    """A server's command, to run with the models environment's Python or as a program."""
 
     program: tuple[str, ...]
     """``-m module`` for Python, or the path of a binary."""
@@ -305,13 +305,13 @@ def llama_command(launch: Launch, server: Path) -> ServerCommand:
 
 
 def _address(launch: Launch, model: str, name: str) -> dict[str, Any]:
-    """Flags that tutti gives itself; the port is given at the start."""
+    """Return the flags that tutti sets itself; the port is set at the start."""
     ours = {model: launch.weights, name: launch.name, "host": "127.0.0.1"}
     return {**ours, "port": None, "api-key": None}
 
 
 def _values(launch: Launch) -> dict[str, Any]:
-    """The values of an entry's settings by name; None for those that it leaves out."""
+    """Return the values of an entry's settings by name; None for omitted ones."""
     settings = launch.settings
     return {name: getattr(settings, name) or None for name in type(settings).model_fields} | {
         "context_tokens": launch.context_tokens,
@@ -333,12 +333,12 @@ def _arguments(
     defaults: Values,
     negation: str | None,
 ) -> tuple[str, ...]:
-    """The flags as arguments, each once.
+    """Return the flags as arguments, each once.
 
-    `ours`: what tutti needs; `given`: by flag, the setting that gives it, and its value;
-    `defaults`: what the entry's `args` replace. `negation`: what a switch that is off begins with
-    (``no-``); None where the server has none. Raises RegistryError that names the field for a flag
-    in `args` that is given elsewhere.
+    `ours`: tutti's own; `given`: by flag, the setting that sets it, and its value; `defaults`:
+    those that the entry's `args` override. `negation`: the prefix of a switch that is off
+    (``no-``); None if the server has none. Raises RegistryError that names the field for a flag in
+    `args` that is set elsewhere.
     """
     where, args = f"models.{launch.name}.engine.args", launch.settings.args
     values = {**ours, **{name: value for name, (_, value) in given.items()}}

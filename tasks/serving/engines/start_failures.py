@@ -1,7 +1,7 @@
 """Why an engine did not start, in one line: what happened, and what to do.
 
-In: how its process ended and its log. Out: the line that stands before the log's end. Servers say
-the cause in the middle of long tracebacks, and end with a general error.
+In: how its process ended and its log. Out: the line for the message, before the log's end. Servers
+print the cause in the middle of long tracebacks, and end with a general error.
 """
 
 import re
@@ -54,8 +54,8 @@ def is_port_taken(log: str) -> bool:
 
 
 def explain(role: str, code: int | None, log: str) -> str:
-    """One line: how the start of a server ended, its cause, and what to do. `code`: its exit code;
-    None where it was still running when its time was over."""
+    """Return one line: how the start of a server ended, its cause, and what to do. `code`: its exit
+    code; None if it still ran when its time was over."""
     ended = f"{role} exited with code {code}" if code is not None else f"{role} was not ready"
     for pattern, happened, fix in KNOWN:
         if pattern.search(log):

@@ -1,8 +1,8 @@
-"""Engines that are kept running for the next run: announced, found by id, used by one at a time.
+"""Engines kept running for the next run: announced, looked up by id, used by one run at a time.
 
 In: a catalog. An engine of `tutti serve --keep` is announced in the row of its process. A run uses
-it under a lease. An engine that is not used may sleep (`IdleSleep`); it is woken and called once
-before a run gets it, because a server whose engine hangs still answers /health.
+it under a lease. An idle engine may sleep (`IdleSleep`); it is woken and called once before a run
+gets it, because a server whose engine hangs still answers /health.
 """
 
 import asyncio
@@ -47,7 +47,7 @@ class WarmEngine(EngineAddress):
 
 
 def announce(catalog: Catalog, key: dict[str, int], engine: WarmEngine) -> None:
-    """Let others find the engine that the process of `key` runs, until that process ends."""
+    """Announce the engine that the process of `key` runs, until that process ends."""
     table = cat.processes
     row = (table.c.pid == key["pid"]) & (table.c.start_ticks == key["start_ticks"])
     with catalog.transaction() as connection:
@@ -57,7 +57,7 @@ def announce(catalog: Catalog, key: dict[str, int], engine: WarmEngine) -> None:
 
 
 def warm_engines(catalog: Catalog, engine_id: str | None = None) -> list[WarmEngine]:
-    """The engines that are kept on this machine, of all ids or of one, whose keepers live."""
+    """Return the kept engines on this machine with live keepers, of all ids or of one."""
     rows = catalog.rows(sa.select(cat.processes).where(cat.processes.c.host == this_host()))
     found = []
     for row in rows:
@@ -73,7 +73,7 @@ def warm_engines(catalog: Catalog, engine_id: str | None = None) -> list[WarmEng
 
 @contextmanager
 def used(catalog: Catalog, engine: WarmEngine) -> Iterator[bool]:
-    """Use a kept engine alone during the block; False where another run uses it."""
+    """Use a kept engine exclusively during the block; yield False if another run uses it."""
     with ExitStack() as stack:
         try:
             stack.enter_context(held(catalog, _lease_name(engine.url)))
@@ -85,7 +85,7 @@ def used(catalog: Catalog, engine: WarmEngine) -> Iterator[bool]:
 
 def is_ready(engine: WarmEngine, server: ServerKind) -> bool:
     """Whether a kept engine computes; one that sleeps is woken first. Not for use in an event loop.
-    Why it does not is told on stderr: the run that wanted it starts its own."""
+    The reason for False is printed to stderr, and the run starts its own engine."""
     try:
         if server == "vllm":  # others do not sleep
             asyncio.run(wake(engine.url))
@@ -111,16 +111,16 @@ def _call(engine: WarmEngine) -> None:
 
 
 class IdleSleep:
-    """Lets a keeper's engines sleep while nobody uses them. Not for use in an event loop."""
+    """Lets a keeper's engines sleep while they are unused. Not for use in an event loop."""
 
     def __init__(self, urls: Sequence[str], clock: Callable[[], float] = time.monotonic) -> None:
-        """`urls`: of engines that can sleep, which are awake."""
+        """`urls`: engines that can sleep and are awake."""
         self._urls, self._clock = urls, clock
         self._used_at, self._asleep = clock(), False
 
     def follow(self, used: bool) -> None:
-        """Wake them once they are used, and put them to sleep after a minute without use. Raises
-        EngineFailed where one does not do so; it is of no more use then."""
+        """Wake the engines when they are used, and put them to sleep after a minute without use.
+        Raises EngineFailed if one does not do so; it is unusable then."""
         if used:
             self._used_at = self._clock()
         if used and self._asleep:

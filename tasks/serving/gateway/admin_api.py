@@ -112,12 +112,12 @@ class AdminApi:
         answer(exchange, 200, orjson.dumps(found))
 
     def clock(self, exchange: Exchange) -> None:
-        """Show what a program waited so far, its calls in flight included."""
+        """Show the waits of a program so far, including its calls in flight."""
         _, known = self._program(exchange)
         answer(exchange, 200, orjson.dumps(views.clock(self.gateway, known)))
 
     def _program(self, exchange: Exchange) -> tuple[str, list[Program]]:
-        """The program that the body names, and its part in each pool that knows it."""
+        """Return the program that the body names, and its part in each pool that knows it."""
         fields = read_object(exchange)
         if "program_id" not in fields:
             raise BadRequest("the body must name `program_id`")
@@ -150,14 +150,14 @@ class AdminApi:
         answer(exchange, 201, orjson.dumps({"id": endpoint.name}))
 
     def remove_engine(self, exchange: Exchange) -> None:
-        """Drain an engine, then take it out."""
+        """Drain an engine, then remove it."""
         name = unquote(exchange.target.decode("latin-1")[len("/engines/") :])
         self._engine(name)
         self.gateway.spawn(self.gateway.pools.remove(name))
         answer(exchange, 202, orjson.dumps({"id": name, "draining": True}))
 
     def set_weights(self, exchange: Exchange) -> None:
-        """Say which version of its weights an engine has from now on; its calls record it."""
+        """Set the version of an engine's weights from now on, which its calls record."""
         fields = read_object(exchange)
         version, name = fields.get("version"), fields.get("engine")
         if not isinstance(version, str) or not isinstance(name, str):

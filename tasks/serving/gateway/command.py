@@ -27,7 +27,7 @@ from tutti.tasks.serving.wire.server import stop_on_signals
 
 @contextmanager
 def token_file(folder: Path, port: int, token: str | None) -> Iterator[Path | None]:
-    """Keep `token` in a file for the block's duration; without a token, do nothing. Raises OSError
+    """Store `token` in a file for the block's duration; without a token, do nothing. Raises OSError
     if it cannot be written."""
     if token is None:
         yield None
@@ -56,12 +56,12 @@ def check_settings(settings: GatewaySettings) -> None:
 
 
 def access_of(settings: GatewaySettings) -> Access:
-    """Tokens from the environment, and the budget. Raises AccessError."""
+    """Return the tokens from the environment, and the budget. Raises AccessError."""
     return Access.of_environment(settings.budget_usd, (*settings.allow_host, settings.host))
 
 
 def journal_path(home: Home, port: int) -> Path:
-    """Where the gateway at `port` stores its list of programs."""
+    """Return the path at which the gateway at `port` stores its list of programs."""
     return Path(str(home)) / "gateway" / f"programs-{port}.jsonl"
 
 

@@ -1,4 +1,4 @@
-"""The state of one gateway, and what moves its calls: admission, ends, releases, timers.
+"""The state of one gateway and the transitions of its calls: admission, ends, releases, timers.
 
 `Gateway` (app.py) adds HTTP and the work of each second; the admin API and the views read it here.
 `Pulse` measures the gateway's own latency.
@@ -173,7 +173,7 @@ class GatewayCore:
             self.events.note("admit", proxied.call.program, proxied.call, reason)
 
     def ended(self, proxied: ProxiedCall) -> None:
-        """A call has ended: record it, and release a program that was one call."""
+        """Record an ended call, and release a program that was one call."""
         self.in_flight.pop(proxied.request.call_id, None)
         for step in (self._account, self._record, self._let_rest):
             try:
@@ -245,7 +245,7 @@ class GatewayCore:
         return True
 
     def endpoint_changed(self, endpoint: Endpoint) -> None:
-        """An endpoint failed, or asked for a pause."""
+        """Update the scheduler after an endpoint failed, or requested a pause."""
         for pool in self.pools.by_name.values():
             if endpoint.name in pool.endpoints:
                 self.pools.refresh(pool, endpoint)

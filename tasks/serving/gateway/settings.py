@@ -1,4 +1,4 @@
-"""The gateway's settings: flags of its command line, and what only programs set.
+"""The gateway's settings: flags of its command line, and those that only programs set.
 
 `tutti gateway` and ``python -m tutti.tasks.serving.gateway`` (which sweeps start) both take their
 flags from here. Standard library only, because `tutti --help` reads this module.
@@ -17,7 +17,7 @@ INTERNAL = {"internal": True}  # of a setting that is no flag
 
 @dataclass(frozen=True)
 class OptionInfo:
-    """How one setting appears on a command line."""
+    """The form of one setting on a command line."""
 
     help: str
     metavar: str | None = None

@@ -82,8 +82,8 @@ def programs(gateway: GatewayCore) -> dict[str, Any]:
 
 
 def clock(gateway: GatewayCore, programs: Sequence[Program]) -> dict[str, float]:
-    """What one program, known to these pools, waited so far: seconds waiting for endpoints, seconds
-    of its partner, and for how long every call has failed."""
+    """Return the waits of one program, known to these pools: seconds waiting for endpoints, seconds
+    of its partner, and how long every call has failed."""
     if not programs:
         return {"held_s": 0.0, "partner_s": 0.0, "failing_s": 0.0}
     now, clock = time.monotonic(), programs[0].clock
@@ -228,7 +228,7 @@ def page() -> tuple[bytes, Headers]:
 
 
 def _number(value: float) -> str:
-    """A number with all digits: rates cannot be computed from a rounded counter."""
+    """Format a number with all digits, because rates cannot be computed from a rounded counter."""
     return str(int(value)) if value == int(value) else repr(value)
 
 
@@ -237,7 +237,7 @@ def _escaped(text: str) -> str:
 
 
 def describe(program: Program, now: float) -> dict[str, Any]:
-    """A program as `GET /programs` shows it, with ThunderAgent's keys and ours."""
+    """Return a program in the form of `GET /programs`, with ThunderAgent's keys and ours."""
     waiting, running = len(program.waiting), len(program.running)
     return {
         "backend": program.engine.engine_id if program.engine else None,

@@ -123,7 +123,7 @@ class MetricsPage:
 
 
 def read_page(text: str | bytes) -> MetricsPage:
-    """Read one page. Raises ValueError, with the line, if a series that is kept has no number."""
+    """Read one page. Raises ValueError, with the line, if a stored series has no number."""
     if isinstance(text, bytes):
         text = text.decode()
     lines: dict[str, tuple[Series, float]] = {}
@@ -172,8 +172,8 @@ def _page(lines: Mapping[str, tuple[Series, float]], left_out: tuple[str, ...]) 
 
 @lru_cache(SERIES_REMEMBERED)
 def series_of(head: str) -> Series | None:
-    """The series that the text before a value belongs to; None for one that is not kept. Raises
-    ValueError if the text of a series that is kept is not a name with labels."""
+    """Return the series that the text before a value belongs to; None for one that is not stored.
+    Raises ValueError if the text of a stored series is not a name with labels."""
     name = head.partition("{")[0].rstrip()
     kind = KINDS.get(name)
     if kind is None:
@@ -199,7 +199,7 @@ Row = dict[str, Any]
 
 
 class MetricsSampler:
-    """Makes rows from an engine's successive pages."""
+    """Converts an engine's successive metrics pages to rows."""
 
     restarted: bool = False
     """Whether the last page showed that the engine, or one of its ranks, had restarted."""
@@ -212,7 +212,7 @@ class MetricsSampler:
         self._told: set[str] = set()
 
     def rows(self, page: MetricsPage, at: datetime, cell_id: str) -> list[Row]:
-        """The page as rows of `cell_id`.
+        """Return the page as rows of `cell_id`.
 
         A bucket has a row if it has new observations since the previous page. It also has a row
         with 0 when it is first seen in a cell, because a percentile needs the edges of empty
@@ -308,7 +308,7 @@ def _block_tokens(page: MetricsPage) -> int | None:
 
 
 def _count(value: Any) -> int | None:
-    """A positive whole number, also if given as text; None for anything else."""
+    """Return a positive integer, also if given as text; None for anything else."""
     try:
         number = float(value)
     except (TypeError, ValueError):

@@ -59,7 +59,7 @@ class DatedPrices(Strict, strict=True):
 
     @property
     def prices(self) -> Prices:
-        """The prices in the form the gateway charges."""
+        """The prices in the form that the gateway charges."""
         cached = self.prompt if self.cached is None else self.cached
         return Prices(prompt=self.prompt, cached=cached, completion=self.completion)
 
@@ -113,7 +113,7 @@ def find_price(book: PriceBook, model: str, at: datetime) -> Prices | None:
 
 
 class PriceList:
-    """The book's current prices, for lookups at every call; the book is searched once a day.
+    """The book's current prices, for lookups at every call; the book is searched once per day.
     `clock` returns Unix time, like `time.time`."""
 
     def __init__(self, book: PriceBook | None, clock: Callable[[], float] = time.time) -> None:

@@ -86,7 +86,7 @@ class Child:
 
     @property
     def key(self) -> dict[str, int]:
-        """What its row in `processes` is found by."""
+        """The key of its row in `processes`."""
         return dict(self._key)
 
     def poll(self) -> int | None:
@@ -97,8 +97,8 @@ class Child:
         return code
 
     def last_words(self) -> str:
-        """Why it failed, from its log: the first lines that name an error, the last lines, and the
-        log's path."""
+        """Return why it failed, from its log: the first lines that name an error, the last lines,
+        and the log's path."""
         whole = self.log_text().splitlines()
         errors = [line for line in whole[:-LOG_TAIL_LINES] if ERROR_LINE.search(line)]
         told = [*list(dict.fromkeys(errors))[:ERROR_LINES], self.log_tail()]
@@ -111,7 +111,7 @@ class Child:
         return self.log.read_text(errors="replace") if self.log.is_file() else ""
 
     def check(self) -> None:
-        """Return if it is running. Raises ServingError with its last words if it has ended."""
+        """Return if it is running. Raises ServingError with the end of the log if it has ended."""
         code = self.poll()
         if code is not None:
             raise ServingError(f"{self.role} exited with code {code}; {self.last_words()}")
@@ -184,8 +184,8 @@ def reap_stale(catalog: Catalog) -> list[str]:
 
 
 def end_marked(token: str) -> int:
-    """Kill the processes that were started with `TOKEN` = `token` in their environment, also where
-    they left their session; returns how many. One that was started without it is not found."""
+    """Kill the processes that were started with `TOKEN` = `token` in their environment, including
+    those that left their session; return their number. A process without it is not detected."""
     wanted, ended = f"{TOKEN}={token}".encode(), set[int]()
     while found := {pid for pid in _pids() - ended if wanted in _environment(pid)}:
         for pid in found:  # one may have started another meanwhile
@@ -223,11 +223,11 @@ def status_of(url: str) -> int | None:
 
 
 def stranger_at(port: int, root: int) -> int | None:
-    """The pid of a process that listens at a port of this machine and is neither `root` nor below
-    it; None where there is none, or it belongs to another user and cannot be looked into.
+    """Return the pid of a process that listens at a port of this machine and is neither `root` nor
+    below it; None if there is none, or it belongs to another user and cannot be inspected.
 
-    A port is free when it is claimed, and another process may take it before a server binds it.
-    Servers share a port without an error where both set SO_REUSEPORT, as vLLM does.
+    A port is free when it is claimed, but another process may take it before a server binds it.
+    Servers share a port without an error if both set SO_REUSEPORT, as vLLM does.
     """
     inodes = _listeners(port)
     ours = {root, *descendants(root)}
@@ -254,8 +254,8 @@ def _sockets(pid: int) -> set[str]:
 
 
 def claim_port(asked: int | None, otherwise: str = "leave the port out to get a free one") -> int:
-    """A free loopback port: the requested one, or any. Raises PortTaken, which says `otherwise`:
-    what the caller's user can do."""
+    """Return a free loopback port: the requested one, or any. Raises PortTaken, with the remedy
+    `otherwise`."""
     with socket.socket() as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:

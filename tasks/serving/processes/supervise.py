@@ -1,4 +1,4 @@
-"""Supervise one child process so that it never outlives its owner. Standard library only.
+"""Supervision of one child process so that it never outlives its owner. Standard library only.
 
 Run: ``python -I supervise.py LOG COMMAND...`` with a pipe as standard input. When the owner ends
 for any reason, the pipe closes and the child's whole process tree is ended. SIGTERM does the same.

@@ -93,7 +93,7 @@ class Prices(Strict):
 
     @property
     def is_free(self) -> bool:
-        """Whether a call costs nothing, whatever its tokens."""
+        """Whether calls are free, whatever their tokens."""
         return not (self.prompt or self.cached or self.completion)
 
     def cost_usd(self, prompt: int, cached: int, completion: int) -> float:
@@ -244,7 +244,7 @@ class Model(Strict):
 
     @property
     def fields(self) -> dict[str, Any]:
-        """The fields added to each request; a field that is None is to be removed."""
+        """The fields added to each request; a field that is None is removed."""
         return {**self._switch, **self.request}
 
     @property
@@ -269,7 +269,7 @@ def read_registry(path: Path) -> dict[str, Model]:
 
 
 def pick_models(path: Path, names: Iterable[str]) -> dict[str, Model]:
-    """The named entries. Raises RegistryError that lists the unknown and the known names."""
+    """Return the named entries. Raises RegistryError that lists the unknown and the known names."""
     models, wanted = read_registry(path), list(names)
     if unknown := [name for name in wanted if name not in models]:
         missing = " or ".join(map(repr, unknown))
@@ -278,13 +278,13 @@ def pick_models(path: Path, names: Iterable[str]) -> dict[str, Model]:
 
 
 def pick_model(path: Path, name: str) -> Model:
-    """One entry. Raises RegistryError that lists the known names."""
+    """Return one entry. Raises RegistryError that lists the known names."""
     return pick_models(path, [name])[name]
 
 
 def checkpoint_id(model: Model) -> str:
-    """The content id of a served checkpoint: its weights, configuration and tokenizer. Raises
-    WeightsError where the weights are missing or not whole."""
+    """Return the content id of a served checkpoint: its weights, configuration and tokenizer.
+    Raises WeightsError if the weights are missing or incomplete."""
     folder = model.checkpoint
     if folder is None:
         address: list[Any] = [model.endpoint, model.served_name]
@@ -302,8 +302,8 @@ def weights_folder(model: Model) -> Path:
 
 
 def weights_here(model: Model) -> Path | None:
-    """As `weights_folder`, and nothing is fetched: None for a hub id that the cache does not have
-    whole."""
+    """Return the folder as `weights_folder` does, without downloads: None for a hub id that the
+    cache does not have completely."""
     return model.checkpoint if model.hub_id is None else hub_weights_here(model.hub_id)
 
 

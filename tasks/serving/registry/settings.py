@@ -1,7 +1,7 @@
-"""How tutti starts a server for a model: the settings of `engine:` in a registry entry.
+"""Settings of a server for a model: `engine:` in a registry entry.
 
-A setting that is left out is the server's own choice on a GPU. On the CPU it is what was measured
-there (`commands.cpu`).
+An omitted setting is the server's own choice on a GPU. On the CPU it is the value measured there
+(`commands.cpu`).
 """
 
 import re
@@ -46,7 +46,7 @@ def _variable(name: str) -> str:
 
 
 class EngineSettings(Strict):
-    """How tutti starts a server for a model. Tables and ids hold what `identity` gives."""
+    """Settings of a server that tutti starts for a model. Tables and ids use `identity`."""
 
     server: Annotated[ServerKind, RESOLVED] = Field(
         "vllm", description="the server that is started"
@@ -129,36 +129,36 @@ class EngineSettings(Strict):
 
     @property
     def gpu_count(self) -> int | None:
-        """How many GPUs one engine takes; None where the entry does not say."""
+        """Number of GPUs of one engine; None if the entry does not define it."""
         return self.gpus if self.gpus is None or isinstance(self.gpus, int) else len(self.gpus)
 
     @property
     def tensor_size(self) -> int:
-        """GPUs that share each layer."""
+        """Number of GPUs that share each layer."""
         if self.tensor_parallel is not None:
             return self.tensor_parallel
         return max(1, (self.gpu_count or 1) // self.pipeline_parallel)
 
     @property
     def parallel(self) -> int:
-        """GPUs that one engine computes on."""
+        """Number of GPUs that one engine computes on."""
         return self.tensor_size * self.pipeline_parallel
 
     def timeout_s(self, device: Device) -> float:
-        """Seconds until a start is given up."""
+        """Return the seconds after which a start is given up."""
         return self.start_timeout_s or (300.0 if device == "cpu" else 1800.0)
 
     @property
     def cache_tokens(self) -> int | None:
-        """The KV cache in tokens, rounded up to whole blocks of 32; None: the server chooses."""
+        """The KV cache in tokens, rounded up to whole blocks of 32; None: the server's choice."""
         if self.kv_tokens is None:
             return None if self.kv_blocks is None else self.kv_blocks * BLOCK_TOKENS
         return -(-self.kv_tokens // BLOCK_TOKENS) * BLOCK_TOKENS
 
     def identity(self, device: Device) -> dict[str, Any]:
-        """What of the settings decides how the engine answers and how fast, for its id. Not where
-        it runs, how often, or how long its start may take. What is left out is not in it, so that a
-        setting that tutti learns later does not change the ids of engines without it."""
+        """Return the settings that determine an engine's answers and speed, for its id. Its
+        location, number of copies and start timeout are excluded. Omitted settings are not in it,
+        so that a new setting of tutti does not change the ids of engines without it."""
         given = identity_of(self, defaults=False)
         if self.chat_template is not None:
             try:

@@ -59,7 +59,7 @@ class Account:
         self._turn = 0
 
     def room(self) -> float:
-        """Unbooked tokens; negative if more is booked than given out."""
+        """Unbooked tokens; negative if more is booked than available."""
         return self.budget() - self.held_tokens
 
     def over(self) -> bool:
@@ -68,7 +68,7 @@ class Account:
         return self.held_tokens + self.lingering_tokens > capacity
 
     def budget(self) -> float:
-        """Tokens to give out. The prefix shared by all programs is counted once."""
+        """Tokens available for booking. The prefix shared by all programs is counted once."""
         given = (self.engine.capacity_tokens or 0) * self.level
         return given + self._shared_credit() - self.lingering_tokens
 
@@ -88,15 +88,15 @@ class Account:
         self.stale[place.program.program_id] = place
 
     def first_hit(self, cached: int) -> None:
-        """A program's first call had so many cache hits: a prefix that other programs left."""
+        """Record the cache hits of a program's first call: a prefix that other programs left."""
         self._first_hits.append(cached)
         if len(self._first_hits) == FIRST_CALLS:
             self.shared_tokens = min(self._first_hits)
 
     def look_back(self, now: float, idle_s: float) -> None:
         """Measure how much cache was filled by ended programs since the longest idle program was
-        used, or since `idle_s` ago if that is later: programs away for longer are not waited for.
-        """
+        used, or since `idle_s` ago if that is later, because programs away for longer are not
+        waited for."""
         first = next(iter(self.idle.values()), None)
         used = now if first is None else first.program.idle_since
         since = max(now if used is None else used, now - idle_s)
@@ -146,8 +146,8 @@ class Account:
         self._turn = -len(self.places)  # wait until the places given out have turned over
 
     def found(self, share: float, waiting: bool) -> None:
-        """A kept prefix was found to a `share`; adjust the level, at most once per turnover of all
-        places."""
+        """Adjust the level after a `share` of a retained prefix was in the cache, at most once per
+        turnover of all places."""
         self._turn += 1
         if share < 0.75:
             if self._turn >= 0:

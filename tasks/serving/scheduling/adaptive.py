@@ -170,7 +170,7 @@ class Adaptive(Policy):
             self._leave(place, now)
 
     def observed(self, engine: EngineState, sample: EngineMetrics, now: float) -> None:
-        """Lower the level on preemptions: more was given out than there is."""
+        """Lower the level on preemptions: more was booked than there is."""
         self._blocked = False
         if sample.preemptions_total is not None:
             engine.note.preempted(sample.preemptions_total)
@@ -180,7 +180,7 @@ class Adaptive(Policy):
         self._blocked = False
 
     def wake_at(self, now: float) -> float | None:
-        """When the longest idle place reaches its time to keep."""
+        """Return when the longest idle place reaches its time to keep."""
         if not self._queue or self.keep_s == UNKNOWN_S:
             return None
         ends = [
@@ -272,7 +272,7 @@ class Adaptive(Policy):
 
     @property
     def patience_s(self) -> float:
-        """How long smaller calls may overtake the first."""
+        """Return how long smaller calls may overtake the first."""
         return max(PATIENCE_LEAST_S, self._stay_s)
 
     def booked_tokens(self, engine: EngineState) -> int:
@@ -280,7 +280,7 @@ class Adaptive(Policy):
         return account.held_tokens
 
     def reason(self, call: Call) -> Reason:
-        """The room where there is most, against what the call needs."""
+        """Return the largest room of an engine, and the call's need."""
         engines = self.ledger.open_engines()
         if not engines:
             return reasons.NO_ENGINE
@@ -307,7 +307,7 @@ class Adaptive(Policy):
         account.stale.clear()
 
     def _tokens(self, program: Program, call: Call | None) -> int:
-        """Tokens that a program holds when its running calls end; `call` is one to be added."""
+        """The tokens that a program holds when its running calls end; `call` is one to be added."""
         tokens = context = program.context_tokens
         # Calls share the program's context; each adds its own answer.
         for each in program.running.values():

@@ -1,14 +1,14 @@
 """`least_attained_service`: the program with the least engine time so far goes first.
 
-The rule, in words. A program's service is the seconds that its ended calls ran. Service is cut into
-levels, each `growth` times as wide as the one before, the first `quantum_s` wide. The waiting call
-of the lowest level goes first; within a level, the earliest arrival. So new and short programs
-overtake long ones, and a program moves down a level each time it has used one up. A program that
-has waited `starvation_ratio` times its service (at least times one quantum) counts as new again;
-its wait and service are counted from then on. The first call in this order is admitted when its
-tokens fit beside what running calls have booked: on its own engine if possible, else where there is
-most room; a call that fits nowhere goes to an idle engine. No call overtakes the first because the
-first is large.
+Rule: A program's service is the seconds that its ended calls ran. Service is divided into levels,
+each `growth` times as wide as the one before, the first `quantum_s` wide. The waiting call of the
+lowest level goes first; within a level, the earliest arrival. So new and short programs overtake
+long ones, and a program moves down a level each time it has used one up. A program that has waited
+`starvation_ratio` times its service (at least times one quantum) counts as new again; its wait and
+service are counted from then on. The first call in this order is admitted when its tokens fit
+beside what running calls have booked: on its own engine if possible, else on the one with most
+room; a call that fits nowhere goes to an idle engine. No call overtakes the first because the first
+is large.
 
 Source: Autellix (arXiv 2502.13965), program-level attained service (PLAS), reimplemented.
 
@@ -96,7 +96,7 @@ class LeastAttainedService(Policy):
         return Reason(ReasonCode.QUEUED, text)
 
     def level(self, program: Program) -> int:
-        """The program's level; 0 has had the least service."""
+        """Return the program's level; 0 has had the least service."""
         quanta = self._since_renewal(program)[1] / self.quantum_s
         if quanta < 1:
             return 0

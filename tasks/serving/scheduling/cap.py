@@ -1,8 +1,8 @@
 """`cap`: at most `limit` programs at a time over all engines, first come first served.
 
 An admitted program keeps its place between calls, so its prefix stays in the engine's cache, until
-it is released or its lease ends. This is the baseline that papers leave out. With the best limit,
-found by a sweep, it is the oracle that `adaptive` is compared with.
+it is released or its lease ends. This is a baseline that papers omit. With the best limit,
+determined by a sweep, it is the oracle with which `adaptive` is compared.
 """
 
 from collections import OrderedDict
@@ -63,6 +63,6 @@ class CapPolicy(Policy):
             yield call, engine
 
     def reason(self, call: Call) -> Reason:
-        """How many places are taken and how many programs wait."""
+        """Return the number of occupied places and of waiting programs."""
         text = f"cap: {len(self.inside)} of {self.limit} places taken, {len(self._queue)} wait"
         return Reason(ReasonCode.NO_PLACE, text)

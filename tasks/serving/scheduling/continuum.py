@@ -179,7 +179,7 @@ class Continuum(Policy):
         return min((pin.until for pin in self.pins.values() if pin.until > now), default=None)
 
     def admit(self, now: float) -> Iterable[Admission]:
-        """The first call in order whose engine no earlier call waits for."""
+        """Yield the first call in order whose engine no earlier call waits for."""
         self.ticked(now)
         wanted: set[EngineState] = set()
         while not wanted.issuperset(self.ledger.open_engines()):

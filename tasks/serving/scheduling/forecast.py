@@ -35,7 +35,7 @@ FIRST_OUTPUT = 256  # tokens, before any answer has come
 
 
 class Quantiles:
-    """The last `SAMPLES` values, sorted."""
+    """The last `SAMPLES` values, in sorted order."""
 
     def __init__(self, size: int = SAMPLES) -> None:
         self._size = size
@@ -54,7 +54,7 @@ class Quantiles:
         insort(self.sorted, value)
 
     def at(self, share: float) -> float:
-        """The value below which about `share` of the values lie."""
+        """Return the value below which about `share` of the values lie."""
         return self.sorted[min(len(self.sorted) - 1, int(share * len(self.sorted)))]
 
 
@@ -82,7 +82,7 @@ class Forecast:
             self._growth = old + (growth - old) / 32
 
     def program_ended(self, calls: int) -> None:
-        """Record a program that ended after so many calls."""
+        """Record a program that ended after `calls` calls."""
         if calls > 0:
             self._lengths.add(calls)
             self._ended += 1
@@ -90,17 +90,17 @@ class Forecast:
                 self._survival.clear()
 
     def output(self, most: int) -> int:
-        """Expected output tokens of a call that may produce at most `most`."""
+        """Return the expected output tokens of a call that may produce at most `most`."""
         if not len(self._outputs):
             return min(most, FIRST_OUTPUT)
         return min(most, int(self._outputs.at(0.9)))
 
     def growth(self, context: int) -> float:
-        """Expected growth of a program's context per call, in tokens."""
+        """Return the expected growth of a program's context per call, in tokens."""
         return context * PRIOR_GROWTH if self._growth is None else self._growth
 
     def survival(self, calls: int) -> tuple[float, ...]:
-        """For each horizon, the share of programs with `calls` calls that make that many more."""
+        """For each horizon the share of programs with `calls` calls that make that many more."""
         known = self._survival.get(calls)
         if known is None:
             known = self._survival[calls] = self._survive(calls)
@@ -120,7 +120,7 @@ class Forecast:
         return tuple(stays ** max(h - sure, 0.0) for h in HORIZON)
 
     def profile(self, tokens: int, growth: float, calls: int) -> list[float]:
-        """Expected tokens at each horizon of a program that holds `tokens` now."""
+        """Return the expected tokens at each horizon of a program that holds `tokens` now."""
         shares = self.survival(calls)
         return [share * (tokens + growth * h) for share, h in zip(shares, HORIZON, strict=True)]
 
@@ -203,8 +203,8 @@ class MissPrice:
 
 
 def seconds_to_keep(gaps: Quantiles, lost: int, refill_s: float) -> float:
-    """How long to keep an idle program's prefix, given the gaps seen between calls. `lost` programs
-    never came back; `refill_s` is b * C, the time to refill the cache."""
+    """Return how long to keep an idle program's prefix, given the observed gaps between calls.
+    `lost` programs never came back; `refill_s` is b * C, the time to refill the cache."""
     values = gaps.sorted
     if len(values) < ENOUGH_GAPS:
         return refill_s

@@ -1,9 +1,9 @@
-"""The ledger: engines, programs and calls as scheduling sees them. No clock, no network.
+"""The ledger: engines, programs and calls as scheduling sees them. It has no clock and no network.
 
 Tokens are booked by call, never by program: parallel calls of a program are held, admitted and
 ended separately, so that none overwrites another's booking. A provider's limits per minute (`Rate`)
-are kept before it has to refuse. Times are seconds of a monotonic clock that the caller reads; a
-simulated clock works too.
+are respected before it refuses calls. Times are seconds of a monotonic clock that the caller reads;
+a simulated clock works too.
 """
 
 from dataclasses import dataclass, field
@@ -88,7 +88,7 @@ class Rate:
                 bucket.fill(now)
 
     def take(self, prompt_tokens: int, output_tokens: int) -> float:
-        """Charge a call that may produce so many tokens; returns its expected tokens."""
+        """Charge a call that may produce at most `output_tokens`; return its expected tokens."""
         expected = prompt_tokens + min(float(output_tokens), self.usual_output)
         if self.requests is not None:
             self.requests.level -= 1.0
@@ -263,7 +263,7 @@ class Ledger:
     idle: dict[str, Program] = field(default_factory=dict)
 
     def rest(self, program: Program, now: float) -> None:
-        """Mark a program idle: it has no call any more."""
+        """Mark a program idle: it no longer has a call."""
         program.idle_since = now
         self.idle.pop(program.program_id, None)
         self.idle[program.program_id] = program

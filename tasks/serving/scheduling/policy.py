@@ -51,7 +51,7 @@ class Policy:
         """`call.produced` grew."""
 
     def returned(self, call: Call, now: float) -> None:
-        """An engine refused a running call; `arrived` follows. By default the call is treated as
+        """An engine refused a running call; `arrived` follows. By default the call counts as
         failed."""
         self.finished(call, now)
 
@@ -72,7 +72,7 @@ class Policy:
         """`tick_s` passed, or `wake_at` was reached."""
 
     def wake_at(self, now: float) -> float | None:
-        """When to call `ticked` even if nothing happens; None for never."""
+        """Return when to call `ticked` even if nothing happens; None for never."""
         return None
 
     def admit(self, now: float) -> Iterable[Admission]:
@@ -86,8 +86,8 @@ class Policy:
             yield call, engine
 
     def booked_tokens(self, engine: EngineState) -> int:
-        """KV tokens booked on an engine by this policy; by default, what running calls will hold at
-        their end."""
+        """Return KV tokens booked on an engine by this policy; by default, what running calls will
+        hold at their end."""
         return sum(call.need_tokens for call in engine.running.values())
 
     def reason(self, call: Call) -> Reason:
@@ -95,7 +95,7 @@ class Policy:
 
 
 def least_loaded(ledger: Ledger, program: Program) -> EngineState | None:
-    """The program's own engine if it takes calls, else the one with the fewest in flight."""
+    """Return the program's own engine if it takes calls, else the one with the fewest in flight."""
     if program.engine is not None and program.engine.open:
         return program.engine
     candidates = ledger.open_engines()
@@ -103,16 +103,16 @@ def least_loaded(ledger: Ledger, program: Program) -> EngineState | None:
 
 
 def running_tokens(engine: EngineState) -> int:
-    """KV tokens, in whole blocks, that the running calls will hold at their end. Summed from the
-    ledger each time: there are a few hundred calls at most, and no counter can drift."""
+    """Return KV tokens, in whole blocks, that the running calls will hold at their end. Summed from
+    the ledger each time: there are a few hundred calls at most, and no counter can drift."""
     return sum(engine.blocks(call.need_tokens) for call in engine.running.values())
 
 
 def roomiest(
     call: Call, engines: Iterable[EngineState], free: Callable[[EngineState], float]
 ) -> EngineState | None:
-    """The program's own engine if the call fits there, else the one with the most room that fits
-    it."""
+    """Return the program's own engine if the call fits there, else the one with the most room that
+    fits it."""
     rooms = {engine: free(engine) for engine in engines}
     fitting = [e for e, room in rooms.items() if e.blocks(call.need_tokens) <= room]
     if call.program.engine in fitting:

@@ -40,7 +40,7 @@ AT_ONCE = 8  # calls admitted by one event: thousands at a time would stall all 
 
 @dataclass(frozen=True, slots=True)
 class SchedulerLimits:
-    """Bounds on the programs kept."""
+    """Limits on the number of programs in the ledger."""
 
     idle_lease_s: float = IDLE_LEASE_S
     programs: int = MAX_PROGRAMS
@@ -165,7 +165,7 @@ class Scheduler:
             self._tell(self.policy.first_token, call, now)
 
     def progress(self, call: Call, produced: int, now: float) -> None:
-        """Set how many tokens were streamed so far."""
+        """Set the number of tokens streamed so far."""
         if call.ended is None:
             call.produced = produced
             self._tell(self.policy.progressed, call, now)

@@ -1,28 +1,28 @@
 """`thunderagent`: a sweep every few seconds pauses and resumes whole programs.
 
-The rule, in words. A program is reasoning (a call is in flight) or acting (a tool runs), and active
-on one engine or paused. An engine's book is the tokens of its active programs, those of acting ones
-times `acting_weight`, and `buffer_tokens` for each. A new program goes at once to the engine with
-the least in its book where it fits, if no program is paused; else it is paused. Calls of active
-programs always go, calls of paused ones wait. Every `interval_s`:
-1. A program that has waited for `wait_timeout_s` is resumed on its old engine, whatever the book
-   says.
+Rule: A program is reasoning (a call is in flight) or acting (a tool runs), and active on one engine
+or paused. An engine's book is the tokens of its active programs, those of acting ones times
+`acting_weight`, and `buffer_tokens` for each. If no program is paused, a new program goes at once
+to the engine with the smallest book where it fits; otherwise it is paused. Calls of active programs
+always go, calls of paused ones wait. Every `interval_s`:
+1. A program that has waited for `wait_timeout_s` is resumed on its old engine, regardless of the
+  book.
 2. Paused programs are chosen, smallest first, while they fit in the sum of all engines' room: first
-   those that wait with a later call, then new ones, then idle ones. The chosen are placed, largest
-   first, each on the engine with most room. With `decay` an acting program counts 2^-t here, t
-   seconds after its call.
+  those that wait with a later call, then new ones, then idle ones. The chosen are placed, largest
+  first, each on the engine with most room. With `decay` an acting program counts 2^-t here, t
+  seconds after its call.
 3. On engines with more booked than they have, acting programs are paused, smallest first, until it
-   fits; if it still does not, all reasoning ones are marked, to be paused when they answer.
+  fits; if it still does not, all reasoning ones are marked, to be paused when they answer.
 
 Source: ThunderAgent (MIT), scheduler/router.py and backend/state.py at a7eef77, reimplemented from
 a description, with what we regard as its bugs: parallel calls of a program overwrite each other's
 tokens and status; a call that fails leaves its program reasoning; paused programs are ordered by
-their size when paused; `decay` counts in step 2 only; a mark frees nothing in the book.
-Ours: the sweep sorts once (the original sorts again for each program it pauses); an engine that
-accepts no calls is left, not used on; forced resumption comes with a sweep, not between two.
+their size when paused; `decay` counts in step 2 only; a mark frees nothing in the book. Ours: the
+sweep sorts once (the original sorts again for each program it pauses); programs leave an engine
+that accepts no calls; forced resumption comes with a sweep, not between two.
 
 Left out: estimates from characters (the caller's part), progress in steps of 20 chunks, shared
-tokens (always 0 there), placing back where the prefix lies (it has no such thing).
+tokens (always 0 there), placing a program back where its prefix is (it has no such feature).
 """
 
 import math
@@ -55,7 +55,7 @@ class ThunderAgentState:
 
     @property
     def rank(self) -> tuple[int, int]:
-        """Order of resumption: waiting again, new, idle; within each, the smallest first."""
+        """The order of resumption: waiting again, new, idle; within each, the smallest first."""
         return 1 if self.steps == 1 else 0 if self.reasoning else 2, self.paused_tokens
 
 
@@ -175,7 +175,7 @@ class ThunderAgent(Policy):
                 self._pause(state, Reason(ReasonCode.NO_ENGINE, text))
 
     def reason(self, call: Call) -> Reason:
-        """Whether its program is paused, or its engine is full or unavailable."""
+        """Return whether the call's program is paused, or its engine is full or unavailable."""
         state: ThunderAgentState = call.program.note
         if state.engine is None:
             text = f"paused with {state.tokens} tokens, {len(self._paused)} programs are paused"
@@ -189,8 +189,8 @@ class ThunderAgent(Policy):
         return states
 
     def _tokens(self, engine: EngineState, decayed_at: float | None = None) -> int:
-        """Tokens of the active programs; those of acting programs are weighted, or decay with
-        time."""
+        """Return the tokens of the active programs; those of acting programs are weighted, or decay
+        with time."""
         total = 0.0
         for state in self._states(engine).values():
             if state.reasoning:

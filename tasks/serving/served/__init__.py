@@ -1,4 +1,4 @@
-"""Models that are served: the gateway and its client, search, and how long they run."""
+"""Serving of models: the gateway and its client, search, and how long they run."""
 
 from typing import TYPE_CHECKING
 

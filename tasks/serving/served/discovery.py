@@ -35,7 +35,7 @@ class EndpointRequest:
 
 
 def is_url(model: str) -> bool:
-    """Whether a model is named by an endpoint's URL, not by a registry entry."""
+    """Whether a model is given as an endpoint's URL, not as a registry entry."""
     return model.startswith(("http://", "https://"))
 
 
@@ -53,8 +53,8 @@ class DiscoveredEntry:
 
 
 async def discover(request: EndpointRequest) -> DiscoveredEntry:
-    """The entry of the endpoint's model. Raises EndpointFailed if it does not answer, UsageError if
-    its list leaves the model open."""
+    """Return the entry of the endpoint's model. Raises EndpointFailed if it does not answer,
+    UsageError if its list does not identify the model."""
     entry = _address(request)
     listed = await _listed(entry, request)
     served = _served_name(request, list(listed))
@@ -81,8 +81,8 @@ def _address(request: EndpointRequest) -> dict[str, Any]:
 
 
 async def not_listed(model: Model) -> str | None:
-    """In words, if the model's endpoint lists models and not this one; None for no usable list. It
-    may be served all the same: providers do not list aliases and deployments."""
+    """A warning if the model's endpoint lists models, but not this one; None without a usable list.
+    The model may still be served, because providers do not list aliases and deployments."""
     try:
         names = list(_models_in(await ask_for_models(_endpoint(model), model.provider)))
     except (ProbeFailed, ValueError):
@@ -93,8 +93,8 @@ async def not_listed(model: Model) -> str | None:
 
 
 def _models_in(answer: Answer) -> dict[str, dict[str, Any]]:
-    """What an answer to `ask_for_models` says of each model, by name. Raises ValueError where it is
-    no list of models."""
+    """Return the data of each model in an answer to `ask_for_models`, by name. Raises ValueError if
+    it is not a list of models."""
     if answer.status != 200:
         raise ValueError(f"HTTP {answer.status}")
     try:
@@ -142,8 +142,8 @@ async def _listed(entry: dict[str, Any], request: EndpointRequest) -> dict[str, 
 
 
 async def ask_for_models(endpoint: Endpoint, provider: str) -> Answer:
-    """The answer to a request for the endpoint's list of models; closes the endpoint's connections.
-    Raises ProbeFailed if it does not answer."""
+    """Request the endpoint's list of models and close its connections. Raises ProbeFailed if it
+    does not answer."""
     # As for messages: the path decides, and this is one of Anthropic's own routes.
     headers = endpoint.authorize([(b"Accept", b"*/*")], own_tokens=False, path=b"/v1/messages")
     if provider == "anthropic":

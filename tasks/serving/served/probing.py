@@ -1,4 +1,4 @@
-"""Whether a model can be measured here: small calls, each with a verdict and what mends it.
+"""Checks whether a model can be measured here: small calls, each with a verdict and a remedy.
 
 In: a gateway and an entry of the registry. Out: a `Probe` for each property.
 """
@@ -31,32 +31,32 @@ class ProbeResponse:
 
     @property
     def message(self) -> dict[str, Any]:
-        """The message of the first choice; empty where there is none."""
+        """The message of the first choice; empty if there is none."""
         choices = self.body.get("choices") or [{}]
         return choices[0].get("message") or {}
 
     @property
     def usage(self) -> dict[str, Any]:
-        """The usage; empty where it is not told."""
+        """The usage; empty if it is not reported."""
         return self.body.get("usage") or {}
 
     @property
     def cached(self) -> int | None:
-        """Prompt tokens that came from a cache; None where it is not told."""
+        """Prompt tokens that came from a cache; None if not reported."""
         told = (self.usage.get("prompt_tokens_details") or {}).get("cached_tokens")
         return told if isinstance(told, int) else None
 
 
 class Asker:
-    """One model behind a gateway."""
+    """Client of one model behind a gateway."""
 
     def __init__(self, session: aiohttp.ClientSession, gateway_url: str, model: str) -> None:
         self._session, self._model = session, model
         self._url = f"{gateway_url}/v1/chat/completions"
 
     async def ask(self, messages: list[dict[str, Any]], **fields: Any) -> ProbeResponse:
-        """One call; a failure is an answer, too. A stream is one body with its usage and the number
-        of its `pieces`."""
+        """Make one call; a failure is a response, too. A stream is one body with its usage and the
+        number of its `pieces`."""
         order = {"model": self._model, "messages": messages, "max_tokens": 64, **fields}
         try:
             async with self._session.post(self._url, json=order) as answer:
@@ -82,7 +82,7 @@ def _of_stream(text: str) -> dict[str, Any]:
 
 
 def _reason(text: str) -> str:
-    """What a refusal says: the message of its JSON, where it is an error as OpenAI's."""
+    """The reason of a refusal: the message of its JSON, if it is an error in OpenAI's form."""
     try:
         decoded = json.loads(text)
     except ValueError:
@@ -120,7 +120,7 @@ CACHED_PROMPT_TOKENS, MOST_SENTENCE_TOKENS = 400, 80
 
 @dataclass(frozen=True)
 class Probe:
-    """One property."""
+    """The result for one property."""
 
     name: str
     status: Status
@@ -130,7 +130,7 @@ class Probe:
 
 
 async def probe_model(gateway_url: str, name: str, model: Model) -> list[Probe]:
-    """The probes of one model, in order; the first failed call ends them."""
+    """Probe one model; the first failed call ends the probes."""
     timeout = aiohttp.ClientTimeout(total=TIMEOUT_S)
     async with aiohttp.ClientSession(timeout=timeout) as session:
         asker, probes = Asker(session, gateway_url, name), []
@@ -175,9 +175,9 @@ def _usage(said: ProbeResponse) -> Probe:
 
 
 async def _cache(asker: Asker, model: Model, first: ProbeResponse) -> Probe:
-    """A prompt of up to 400 tokens, twice: providers keep none that is shorter than 1,024, so that
-    a miss at an endpoint is a remark. `first` is the answer to `QUESTION`, by which the tokens of a
-    sentence are counted: a small vocabulary takes twice as many as a large one."""
+    """Send a prompt of up to 400 tokens twice. Providers cache none below 1,024, so a miss at an
+    endpoint is only a remark. `first` is the answer to `QUESTION`, from which the tokens of a
+    sentence are counted, because a small vocabulary needs twice as many as a large one."""
     one = await asker.ask(_repeated(1), max_tokens=16)
     begins, longer = (each.usage.get("prompt_tokens") or 0 for each in (first, one))
     sentence = longer - begins if 0 < begins < longer else MOST_SENTENCE_TOKENS
@@ -240,7 +240,7 @@ def _stream(said: ProbeResponse) -> Probe:
 
 
 async def _limit(asker: Asker, model: Model) -> Probe:
-    """An answer of more tokens than the context: a server says no before it computes."""
+    """Request an answer longer than the context, which a server must refuse before it computes."""
     if not model.metrics and model.checkpoint is None:
         return Probe("context", "warning", "not asked: a provider would be paid for it")
     said = await asker.ask(QUESTION, max_tokens=model.context_tokens + 1)

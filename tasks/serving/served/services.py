@@ -65,7 +65,7 @@ class GatewayClient:
         self._order("POST", "/flush")
 
     def set_weights(self, engine_id: str, version: str) -> None:
-        """Calls that the engine is sent from now on are recorded with this version."""
+        """Record the engine's calls from now on with this version."""
         self._order("PUT", "/weights", {"engine": engine_id, "version": version})
 
     def health(self) -> dict[str, Any]:
@@ -132,7 +132,7 @@ def open_gateway(
 
 
 def _endpoint_of(engine: Engine | ExternalEndpoint) -> "EndpointConfig":
-    """The engine as the gateway takes it, with every entry that it serves. Raises
+    """Return the engine's settings for the gateway, with every entry that it serves. Raises
     ValidationError."""
     from tutti.tasks.serving.gateway.endpoints.endpoint import EndpointConfig, ServedEntry
 
@@ -149,8 +149,8 @@ def _endpoint_of(engine: Engine | ExternalEndpoint) -> "EndpointConfig":
 
 @contextmanager
 def retrieval_service(folder: Path, catalog: Catalog, port: int | None = None) -> Iterator[str]:
-    """Run the retrieval service over the index in `folder`; yields its base URL. It leases as many
-    GPUs as TUTTI_SEARCH_GPUS says, and sees no other. Raises GatewayFailed with its last words,
+    """Run the retrieval service over the index in `folder`; yield its base URL. It leases
+    TUTTI_SEARCH_GPUS GPUs, and sees no others. Raises GatewayFailed with the end of its log,
     NoSuchGpu, GpusBusy, GpuError."""
     asked = os.environ.get(SEARCH_GPUS, "").strip() or "0"
     if not asked.isdecimal():
@@ -202,8 +202,8 @@ class FirstAnswer:
 
 
 async def call_once(gateway_url: str, model: str) -> FirstAnswer:
-    """Ask `model` for a few tokens through the gateway. Raises ServingError if it refuses, does not
-    answer, or answers without a choice."""
+    """Request a few tokens from `model` through the gateway. Raises ServingError if it refuses,
+    does not answer, or answers without a choice."""
     started = time.monotonic()
     async with aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=TIMEOUT_S)) as session:
         response = await Asker(session, gateway_url, model).ask(QUESTION, max_tokens=16)
@@ -217,8 +217,8 @@ async def call_once(gateway_url: str, model: str) -> FirstAnswer:
 def served_page(
     url: str, names: Mapping[str, str], answers: Sequence[FirstAnswer], search: str | None
 ) -> str:
-    """Markdown on how to call the models by their names in the registry; `names`: these to the
-    served ones. `url` is the gateway's, with ``/v1``."""
+    """Return Markdown on how to call the models by their names in the registry; `names` maps these
+    to the served ones. `url` is the gateway's, with ``/v1``."""
     checked = {answer.model: f"{answer.seconds:.1f} s" for answer in answers}
     rows = [
         f"| {name} | `{served}` | {checked.get(name, 'not called')} |"
@@ -249,8 +249,8 @@ def announce_served(names: str, address: Mapping[str, str | None], how: str) -> 
 
 
 def show_engines(console: "Console", engines: Iterable[Engine]) -> None:
-    """Print what is about to be started, a line an engine: server, device, fit and GPUs. Raises
-    RegistryError where they do not fit, or a command is refused."""
+    """Print the engines to be started, one per line: server, device, fit and GPUs. Raises
+    RegistryError if they do not fit, or a command is refused."""
     for name, line in engine_lines(engines).items():
         console.print(f"engine {name}: {line}", markup=False, highlight=False)
 
@@ -265,9 +265,9 @@ async def serve_for(
     show: Callable[[float, float], None],
     is_busy: Callable[[], bool] | None = None,
 ) -> None:
-    """Wait until `minutes` have passed (0: no limit) or `stopped` is set. With `is_busy`, asked
-    each second on a thread, until `minutes` have passed since it last was true. `show` is called
-    with the minutes and the limit. Raises EngineFailed when an engine dies."""
+    """Wait until `minutes` have passed (0: no limit) or `stopped` is set. With `is_busy`, called
+    each second on a thread, wait until `minutes` have passed since it last was true. `show` is
+    called with the minutes and the limit. Raises EngineFailed when an engine dies."""
     waiting = [asyncio.create_task(engine.watch()) for engine in engines]
     waiting.append(asyncio.create_task(_wait(minutes, stopped, show, is_busy)))
     try:
@@ -300,7 +300,7 @@ async def _wait(
 
 
 class EngineUse:
-    """The use of a keeper's engines."""
+    """The use of engines that a keeper serves."""
 
     def __init__(
         self,

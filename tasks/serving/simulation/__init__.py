@@ -1,4 +1,4 @@
-"""Simulated engines under the gateway's own scheduler: replay a run under other settings."""
+"""Simulated engines under the gateway's own scheduler, to replay a run under other settings."""
 
 from typing import TYPE_CHECKING
 

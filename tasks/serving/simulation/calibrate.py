@@ -46,7 +46,7 @@ LATENCIES = (0.02, 0.1, 0.25, 0.5, 0.75, 0.95)
 
 @dataclass(frozen=True, slots=True)
 class FitErrors:
-    """Errors of a simulated run: simulated over measured, less one."""
+    """Errors of a simulated run: simulated / measured - 1."""
 
     cell: str
     policy: str
@@ -76,7 +76,7 @@ class Calibration:
 
 
 def read_calibration(path: Path) -> Calibration:
-    """Read a file that `Calibration.write` made. Raises CalibrationError."""
+    """Read a file that `Calibration.write` wrote. Raises CalibrationError."""
     try:
         content = json.loads(path.read_text())
         if not isinstance(content, dict) or content.get("tutti_calibration") != VERSION:
@@ -117,9 +117,9 @@ def calibrate(
         )
 
     def error(logarithms: Sequence[float]) -> float:
-        """Mean over the runs of the squared relative errors of rates and latencies, with a small
-        penalty on constants far from the plausible ones, so that constants that a run does not show
-        (the idle iteration, in a run that was never idle) do not wander off."""
+        """Mean over the runs of the squared relative errors of rates and latencies. A small penalty
+        on implausible constants prevents those that a run does not determine (the idle iteration,
+        in a run that was never idle) from drifting."""
         nonlocal count
         count += len(runs)
         engine = model(logarithms)
@@ -145,7 +145,7 @@ def calibrate(
 
 
 def simulate_recording(recording: Recording, engine: EngineModel, hop_s: float = HOP_S) -> Outcome:
-    """Simulate the recorded programs on as many engines, under their own policy."""
+    """Simulate the recorded programs on the same number of engines, under their own policy."""
     return simulate(
         recording.plans(),
         recording.sessions,
@@ -247,9 +247,9 @@ def replay(
 ) -> Replay:
     """Simulate a recorded run under `policies` (its own if none is given).
 
-    `engines`, `kv_tokens` (of each engine) and `sessions` (concurrent programs) differ from the
-    recorded run where they are given; `kv_tokens` stands for the recorded size, too, where that is
-    unknown. Without a calibration, one is fitted to this recording. Raises SimulationError.
+    `engines`, `kv_tokens` (of each engine) and `sessions` (concurrent programs) override the
+    recorded run; `kv_tokens` also replaces the recorded size if that is unknown. Without a
+    calibration, one is fitted to this recording. Raises SimulationError.
     """
     for policy in policies:
         parse_policy(policy)  # report invalid policies before the minutes of fitting

@@ -45,7 +45,7 @@ class BlockCache:
         self.queue[FreedBlocks(None, 0, 0, total)] = None
 
     def cached(self, key: Hashable) -> int:
-        """How many of its blocks the owner could match now."""
+        """Return how many of its blocks the owner could match now."""
         run = self.runs.get(key)
         return 0 if run is None else run.full
 
@@ -122,7 +122,7 @@ class EngineModel:
 
     @property
     def longest_call(self) -> int:
-        """The most tokens of prompt and answer that fit."""
+        """Most tokens of prompt and answer that fit."""
         return self.blocks * self.block_tokens
 
 
@@ -194,7 +194,7 @@ class SimEngine:
             self._cut(now)
 
     def boundary(self) -> tuple[list[SimRequest], list[SimRequest]]:
-        """Advance to `next_at`. Returns the requests that got a first token, and those that
+        """Advance to `next_at`. Return the requests that got a first token, and those that
         ended."""
         started: list[SimRequest] = []
         ended: list[SimRequest] = []
@@ -207,7 +207,7 @@ class SimEngine:
         return started, ended
 
     def kv_usage(self, now: float) -> float:
-        """The share of blocks that requests hold."""
+        """Return the share of blocks that requests hold."""
         taken = self.cache.total - self.cache.free
         if self._planned > 1 and self._decoding:
             taken += self._blocks_for(max(self._iterations_by(now) - 1, 0))

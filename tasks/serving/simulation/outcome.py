@@ -1,4 +1,4 @@
-"""The results of a simulated run: the figures that a real cell is judged by."""
+"""The results of a simulated run: the figures by which a real cell is judged."""
 
 from array import array
 from collections.abc import Sequence
@@ -46,7 +46,7 @@ def common_figures(
     held: Sequence[float],
     makespan_s: float,
 ) -> dict[str, Any]:
-    """The fields of `Figures` but for `hit_share`."""
+    """Return the fields of `Figures` except `hit_share`."""
     steps = np.sort(np.asarray(step_ends, dtype=float))
     return {
         "steps_per_min": window_rate(steps),

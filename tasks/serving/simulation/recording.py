@@ -54,7 +54,7 @@ class RecordedCall:
 
     @property
     def latency_s(self) -> float:
-        """Time held included."""
+        """Latency in seconds, held time included."""
         return self.ended_s - self.sent_s
 
 
@@ -88,7 +88,7 @@ class Recording:
 
     @property
     def shared_tokens(self) -> int:
-        """The common prefix: what most programs found in the cache with their first call."""
+        """Length of the common prefix: the cached tokens of most programs' first call."""
         firsts = [calls[0] for calls in self.programs().values()]
         found = sorted(call.cached for call in firsts[1:])
         if not found:
@@ -115,8 +115,8 @@ class Recording:
         return Figures(hit_share=hits, **figures)
 
     def plans(self) -> list[ProgramPlan]:
-        """The programs to be simulated; each begins as long after a session was free as in the
-        run."""
+        """The programs for simulation; each begins after the same pause since a session was free as
+        in the run."""
         programs = self.programs()
         free = sorted(calls[-1].ended_s for calls in programs.values())
         plans = []
@@ -142,8 +142,8 @@ def _turns(calls: Sequence[RecordedCall]) -> list[Turn]:
 
 
 def _step_ends(calls: Sequence[RecordedCall]) -> list[float]:
-    """A step lasts until its tool has run or the next call is sent; a program's last step, to its
-    answer."""
+    """Return the ends of steps: a step lasts until its tool has run or the next call is sent; a
+    program's last step, until its answer."""
     known = [None if call.pause_s is None else call.ended_s + call.pause_s for call in calls]
     following = [call.sent_s for call in calls[1:]] + [calls[-1].ended_s]
     return [sent if end is None else end for end, sent in zip(known, following, strict=True)]

@@ -53,8 +53,8 @@ def simulate(
     settings: SimulationSettings,
 ) -> Outcome:
     """Run all programs, in order, and summarise the run. `sessions` is the number of concurrent
-    programs (None, for open loops: each begins when it arrives). No tool runs after a program's
-    last call."""
+    programs (None for open loops, in which each begins when it arrives). No tool runs after a
+    program's last call."""
     run = Simulation(list(plans), engines, policy, settings)
     run.go(sessions)
     return run.outcome()

@@ -1,4 +1,4 @@
-"""Programs to be simulated, how they are run, and the policies by name."""
+"""Programs for simulation, settings of their execution, and the policies by name."""
 
 import inspect
 import json
@@ -36,7 +36,7 @@ HOP_S = 0.002
 
 @dataclass(frozen=True, slots=True)
 class SimulationSettings:
-    """What the plans of programs leave open."""
+    """Settings that the plans of programs do not define."""
 
     hop_s: float = HOP_S
     """Latency that the gateway and the network add to a call."""
@@ -49,7 +49,7 @@ class SimulationSettings:
 
 
 class SimulationError(TuttiError, ValueError):
-    """The simulation cannot be run; the message names the field and shows the value."""
+    """A simulation that cannot be run; the message names the field and shows the value."""
 
     exit_code = ExitCode.BAD_USAGE
 

@@ -1,4 +1,4 @@
-"""Weights: which files make a checkpoint, its content id, the Hub's cache, and whether it fits."""
+"""Weights: the files of a checkpoint, its content id, the Hub's cache, and whether it fits."""
 
 from typing import TYPE_CHECKING
 

@@ -2,9 +2,9 @@
 
 In: the size of the weights, config.json, GPUs and context. Out: `Fit`, with the arithmetic as a
 sentence. `KvNeed` counts the cache in blocks of tokens as vLLM 0.32 allocates them: exactly for
-multi-head and grouped-query attention. Latent attention (MLA) is estimated by its vector. All else
-(layers with a window or a state, caches whose dtype the checkpoint chooses) is counted in full, an
-upper bound that refuses no model.
+multi-head and grouped-query attention. Latent attention (MLA) is estimated by its vector.
+Everything else (layers with a window or a state, caches whose dtype the checkpoint chooses) is
+counted in full, an upper bound that refuses no model.
 """
 
 import math
@@ -42,7 +42,7 @@ SMALLER_LAYERS = (
 
 @dataclass(frozen=True)
 class KvNeed:
-    """The KV cache that sequences of a model take on each GPU."""
+    """The KV cache of a model's sequences on each GPU."""
 
     block_bytes: int
     """Of one block, on a GPU; 0 for a model that keeps nothing."""
@@ -56,12 +56,12 @@ class KvNeed:
     """Reasons why the numbers are estimates; empty where they are exact."""
 
     def sequence_blocks(self, tokens: int) -> int:
-        """Blocks of a GPU that a sequence of `tokens` takes."""
+        """Return the blocks that a sequence of `tokens` takes on a GPU."""
         return math.ceil(tokens / self.block_tokens) if self.block_bytes else 0
 
     @property
     def token_bytes(self) -> float:
-        """Bytes of a GPU that one more token takes."""
+        """Bytes that one more token takes on a GPU."""
         return self.block_bytes / self.block_tokens
 
 
@@ -72,9 +72,9 @@ def kv_need(
     kv_cache_dtype: str = "auto",
     block_tokens: int = BLOCK_TOKENS,
 ) -> KvNeed:
-    """What a sequence takes on each of the GPUs of tensor and pipeline parallelism. `config`:
-    config.json. `block_tokens`: tokens of a block. Raises WeightsError with the field that the
-    configuration lacks, or whose value is impossible."""
+    """Return the KV cache of a sequence on each of the GPUs of tensor and pipeline parallelism.
+    `config`: config.json. `block_tokens`: tokens of a block. Raises WeightsError with the field
+    that the configuration lacks, or whose value is impossible."""
     try:
         text = text_config(config)
         heads, layers = _count(text, HEADS), _count(text, LAYERS)
@@ -96,7 +96,7 @@ def kv_need(
 
 
 def text_config(config: Config) -> Config:
-    """The configuration of a model's text part, with the dtype and such from around it."""
+    """The configuration of a model's text part, with the dtype and other fields from around it."""
     inner = next((config[key] for key in NESTED if isinstance(config.get(key), Mapping)), None)
     if inner is None:
         return config
@@ -105,8 +105,8 @@ def text_config(config: Config) -> Config:
 
 
 def _has_less(text: Config, config: Config) -> bool:
-    """Whether some layers keep a window, a state or nothing, or the checkpoint makes its cache
-    smaller."""
+    """Whether some layers cache a window, a state or nothing, or the checkpoint reduces its
+    cache."""
     kinds = set(text.get("layer_types") or text.get("layers_block_type") or ())
     has_window = text.get("sliding_window") and text.get("use_sliding_window", True) is not False
     if has_window and (not kinds or "sliding_attention" in kinds):
@@ -151,8 +151,8 @@ MOST_GPUS = 64
 
 @dataclass(frozen=True)
 class Fit:
-    """What a model takes of each of its GPUs, and whether there is room. Its properties raise
-    WeightsError where the configuration lacks what the arithmetic needs."""
+    """The memory of a model on each of its GPUs, and whether it fits. The properties raise
+    WeightsError if the configuration lacks what the arithmetic needs."""
 
     size: int
     config: Config
@@ -169,24 +169,24 @@ class Fit:
 
     @cached_property
     def need(self) -> KvNeed:
-        """The KV cache that sequences take on each GPU."""
+        """The KV cache of sequences on each GPU."""
         across = (self.tensor_parallel, self.pipeline_parallel)
         return kv_need(self.config, *across, self.kv_cache_dtype)
 
     @property
     def weights_bytes(self) -> int:
-        """Of weights, on the GPU that holds most layers."""
+        """Bytes of weights, on the GPU that holds most layers."""
         part = math.ceil(self.need.layers / self.pipeline_parallel) / self.need.layers
         return math.ceil(self.size * part / self.tensor_parallel)
 
     @property
     def engine_bytes(self) -> int:
-        """For all but weights and cache, on each GPU."""
+        """Bytes for everything except weights and cache, on each GPU."""
         return WORKING_BYTES + (EXCHANGE_BYTES if self._gpus > 1 else 0)
 
     @property
     def kv_bytes(self) -> int:
-        """For the cache, on each GPU; negative where the weights alone are too large."""
+        """Bytes for the cache, on each GPU; negative if the weights alone are too large."""
         if self.kv_tokens is None:
             return self._remaining
         sequence = self.need.sequence_blocks(self.context_tokens)
@@ -194,12 +194,12 @@ class Fit:
 
     @property
     def blocks(self) -> int:
-        """Of the cache."""
+        """Blocks of the cache."""
         return max(0, self.kv_bytes) // self.need.block_bytes if self.need.block_bytes else 0
 
     @property
     def tokens(self) -> int:
-        """That the cache holds, in sequences of the whole context."""
+        """Tokens that the cache holds, in sequences of the whole context."""
         sequence = self.need.sequence_blocks(self.context_tokens)
         return self.blocks * self.context_tokens // sequence if sequence else 0
 
@@ -210,7 +210,7 @@ class Fit:
 
     @property
     def fits(self) -> bool:
-        """Whether there is room. An upper bound of what one sequence takes refuses nothing."""
+        """Whether the model fits. An upper bound of a sequence's cache refuses nothing."""
         if not self._divides or self._remaining < 0 or self.kv_bytes > self._remaining:
             return False
         may_fit = self.need.is_upper_bound and self.kv_tokens is None and self.blocks > 0
@@ -218,7 +218,7 @@ class Fit:
 
     @property
     def text(self) -> str:
-        """The arithmetic, and what would fit where this does not."""
+        """The arithmetic, and what would fit if this does not."""
         text = self._arithmetic()
         if not self.fits:
             would = " or ".join(self._proposals())

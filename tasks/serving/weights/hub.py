@@ -1,11 +1,11 @@
 """A model on the Hugging Face Hub as a folder on this machine.
 
-In: name and revision, as `Qwen/Qwen3-8B@main`. Out: the folder of the snapshot, whole; its name is
-the commit. The Hub's cache is read first, without network: a branch that it knows is not asked for
-again, so that the same entry means the same weights until a user fetches anew
-(https://huggingface.co/docs/huggingface_hub/guides/manage-cache). What it lacks is fetched by the
-Hub's own library in a child process (`hub_child`): with this Python where that has the library,
-else in the models environment. The token goes from HF_TOKEN to the child's environment only.
+In: name and revision, as `Qwen/Qwen3-8B@main`. Out: the complete folder of the snapshot; its name
+is the commit. The Hub's cache is read first, without network: a known branch is not looked up
+again, so that the same entry means the same weights until a user downloads them again
+(https://huggingface.co/docs/huggingface_hub/guides/manage-cache). Missing files are downloaded by
+the Hub's own library in a child process (`hub_child`): with this Python if it has the library, else
+in the models environment. The token goes from HF_TOKEN to the child's environment only.
 """
 
 import contextlib
@@ -60,7 +60,7 @@ class HubId:
 
     @classmethod
     def parse(cls, text: str) -> "HubId":
-        """`org/name` or `org/name@revision`. Raises WeightsError."""
+        """Parse `org/name` or `org/name@revision`. Raises WeightsError."""
         name, at, revision = text.strip().partition("@")
         if not NAME.match(name):
             raise WeightsError(
@@ -82,7 +82,7 @@ class HubId:
 
     @property
     def is_commit(self) -> bool:
-        """Whether the revision can never mean other weights."""
+        """Whether the revision is a commit, which always means the same weights."""
         return COMMIT.match(self.revision) is not None
 
     def __str__(self) -> str:
@@ -90,14 +90,14 @@ class HubId:
 
 
 def is_hub_name(text: str) -> bool:
-    """Whether a text names a model of the Hub with its revision, as ``Qwen/Qwen3-8B@main``, and no
-    folder or entry."""
+    """Whether a text names a model of the Hub with its revision, as ``Qwen/Qwen3-8B@main``, and not
+    a folder or entry."""
     name, at, revision = text.partition("@")
     return bool(at and revision) and name.count("/") == 1 and not Path(name).is_absolute()
 
 
 def cache_folder(environment: Mapping[str, str] = os.environ) -> Path:
-    """Where the Hub's own library keeps its cache, by its environment variables."""
+    """Return the cache folder of the Hub's own library, by its environment variables."""
     caches = environment.get("XDG_CACHE_HOME") or "~/.cache"
     home = environment.get("HF_HOME") or f"{caches}/huggingface"
     named = environment.get("HF_HUB_CACHE") or f"{home}/hub"
@@ -105,12 +105,12 @@ def cache_folder(environment: Mapping[str, str] = os.environ) -> Path:
 
 
 def resolve_hub(text: str, offline: bool = False, report: Report | None = None) -> Path:
-    """The folder with the whole snapshot of a model; the folder's name is the commit.
+    """Return the folder with the complete snapshot of a model; the folder's name is the commit.
 
-    `text`: NAME or NAME@REVISION, at a commit of 40 hex digits, a branch or a tag. `offline`: ask
-    nobody, as with HF_HUB_OFFLINE. `report` gets the commit of a branch, and the size and progress
-    of a download; None prints to stderr. Raises WeightsError with what to do, and
-    ModelsEnvironmentMissing where something is to be fetched and there is no such environment.
+    `text`: NAME or NAME@REVISION, at a commit of 40 hex digits, a branch or a tag. `offline`: use
+    no network, as with HF_HUB_OFFLINE. `report` gets the commit of a branch, and the size and
+    progress of a download; None prints to stderr. Raises WeightsError with what to do, and
+    ModelsEnvironmentMissing if a download is necessary and there is no such environment.
     """
     hub_id, cache, report = HubId.parse(text), cache_folder(), report or _print
     repository = cache / f"models--{hub_id.name.replace('/', '--')}"
@@ -164,7 +164,7 @@ def _forbidden(offline: bool) -> str:
 
 
 def fetch(hub_id: HubId, revision: str, cache: Path, report: Report) -> Path:
-    """Fetch what the cache lacks of a model, and return its folder. Raises WeightsError,
+    """Download the missing files of a model, and return its folder. Raises WeightsError,
     ModelsEnvironmentMissing."""
     python = Path(sys.executable) if find_spec("huggingface_hub") else models_python_path()
     if not python.is_file():

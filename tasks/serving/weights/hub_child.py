@@ -2,9 +2,9 @@
 
 In: a JSON object, the first line of stdin: name, revision, cache (a folder), and `stall_s`, the
 longest time without a new byte. Out: JSON lines on stdout: `message` for people, then `folder`, or
-`error` and `kind` (empty where the repository has no model to serve). It ends with its parent, when
-stdin closes. The token is read from HF_TOKEN only. Run with `python -I`: this folder's modules must
-not hide installed ones. Standard library only.
+`error` and `kind` (empty if the repository has no model to serve). It ends with its parent, when
+stdin closes. The token is read from HF_TOKEN only. Run with `python -I`, so that this folder's
+modules do not hide installed ones. Standard library only.
 """
 
 import importlib
@@ -31,7 +31,7 @@ answers = sys.stdout
 
 
 class NoModel(Exception):
-    """The repository has no weights that can be served, or the disk has no room for them."""
+    """The repository has no usable weights, or the disk has no room for them."""
 
 
 def choose_files(sizes: dict[str, int]) -> list[str]:
@@ -59,7 +59,7 @@ def choose_files(sizes: dict[str, int]) -> list[str]:
 
 
 def fetch(order: dict[str, Any]) -> str:
-    """The folder of the snapshot. Raises NoModel, and the library's errors."""
+    """Return the folder of the snapshot. Raises NoModel, and the library's errors."""
     hub, cache = importlib.import_module("huggingface_hub"), Path(order["cache"])
     token = os.environ.get("HF_TOKEN") or False
     info = hub.HfApi(token=token).model_info(
@@ -89,7 +89,7 @@ def fetch(order: dict[str, Any]) -> str:
 
 
 def watch(order: dict[str, Any]) -> None:
-    """Report the progress; end this process when none is made, or nobody holds stdin any more."""
+    """Report the progress; end this process if there is none, or if stdin is closed."""
     blobs = Path(order["cache"]) / f"models--{order['name'].replace('/', '--')}" / "blobs"
     before = size = bytes_under(blobs.glob("*"))
     grown = told = time.monotonic()
@@ -107,8 +107,8 @@ def watch(order: dict[str, Any]) -> None:
 
 
 def bytes_under(paths: Iterable[Path]) -> int:
-    """Bytes on disk of some files, of which some may vanish meanwhile. A file may be given its
-    length at once and filled later."""
+    """Return the bytes on disk of files, some of which may vanish meanwhile. A file may be extended
+    to its length at once and filled later."""
     total = 0
     for path in paths:
         try:

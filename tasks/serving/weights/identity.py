@@ -1,8 +1,8 @@
 """The content id of a checkpoint.
 
-In: weights whose files are all there. Out: `checkpoint:` and 16 hex digits over the names and the
-SHA-256 of the files that determine its answers. A hash comes from reading the file, from the hashes
-that are kept, or from the file's name in a Hub cache, so that a folder and a cache have one id.
+In: complete weights. Out: `checkpoint:` and 16 hex digits over the names and the SHA-256 of the
+files that determine its answers. A hash comes from reading the file, from stored hashes, or from
+the file's name in a Hub cache, so that a folder and a cache have one id.
 """
 
 import contextlib
@@ -42,19 +42,19 @@ change of content and of attributes, in ns."""
 
 
 def weights_id(folder: Path) -> str:
-    """The content id of a checkpoint's folder; hashes of large files are kept in the store's home.
-    Raises WeightsError where the weights are missing or not whole."""
+    """Return the content id of a checkpoint's folder; hashes of large files are stored in the
+    store's home. Raises WeightsError if the weights are missing or incomplete."""
     return id_of(read_weights(folder), current_home().root)
 
 
 def id_of(weights: Weights, root: Path | None = None) -> str:
-    """The content id of a checkpoint.
+    """Return the content id of a checkpoint.
 
-    Over `model.safetensors`, config.json, tokenizer.json and chat_template.jinja; with several
-    files of weights over all of these and their index, and without tokenizer.json over the other
-    files of the vocabulary; for GGUF, which holds everything, over its files alone. Times, owners
-    and the folder's place are not in it. Hashes of large files are kept under `root`, a store's
-    home, in one JSON file a checkpoint. Raises WeightsError where a file changes while it is read.
+    It covers `model.safetensors`, config.json, tokenizer.json and chat_template.jinja; with several
+    files of weights all of these and their index, and without tokenizer.json the other files of the
+    vocabulary; for GGUF, which contains everything, only its files. Times, owners and the folder's
+    place are not in it. Hashes of large files are stored under `root`, a store's home, in one JSON
+    file per checkpoint. Raises WeightsError if a file changes while it is read.
     """
     checkpoint = hashlib.sha256(os.fsencode(weights.folder.resolve())).hexdigest()[:16]
     book = None if root is None else root / FOLDER / f"hashes-{checkpoint}.json"
@@ -79,7 +79,7 @@ def id_of(weights: Weights, root: Path | None = None) -> str:
 
 
 def _identifying_files(weights: Weights) -> list[Path]:
-    """The files that determine a checkpoint's answers, in the order in which they are hashed."""
+    """Return the files that determine a checkpoint's answers, in hashing order."""
     files = list(weights.files)
     if weights.form == "gguf":
         return files
@@ -92,9 +92,9 @@ def _identifying_files(weights: Weights) -> list[Path]:
 
 
 def _sha256_of(file: Path, known: Book, used: Book) -> str:
-    """64 hex digits: by a Hub cache's name, from `known`, or by reading. An entry enters `used` if
-    the file is the same as long as its key is: two changes within one tick of the clock leave the
-    same times, so its last change must be a while ago."""
+    """Return 64 hex digits: by a Hub cache's name, from `known`, or by reading. An entry enters
+    `used` if its key identifies the file's content: two changes within one tick of the clock leave
+    the same times, so its last change must be a while ago."""
     real = file.resolve()
     is_blob = real.parent.name == "blobs" and real.parent.parent.name.startswith("models--")
     if file.is_symlink() and is_blob and SHA256.match(real.name):

@@ -1,8 +1,8 @@
-"""Which files make a checkpoint, and how large its tensors are: headers only, never the data.
+"""The files of a checkpoint and the sizes of its tensors, from headers only, never the data.
 
-In: a folder (or a GGUF file). Out: `Weights`. Refused is what a server would only find after
-minutes: a missing shard, a link whose file is gone, a file that was not downloaded to its end, no
-configuration, no tokenizer or another model's.
+In: a folder (or a GGUF file). Out: `Weights`. It refuses faults that a server would detect only
+after minutes: a missing shard, a link whose file is gone, an incomplete download, no configuration,
+no tokenizer or another model's.
 """
 
 import re
@@ -56,7 +56,7 @@ CONFIG_FIELDS = {
 
 @dataclass(frozen=True)
 class Weights:
-    """A checkpoint whose files are all there."""
+    """A complete checkpoint."""
 
     folder: Path
     files: tuple[Path, ...]
@@ -69,7 +69,7 @@ class Weights:
 
 
 def read_weights(folder: Path) -> Weights:
-    """The checkpoint in `folder`, or the GGUF file (or part of one) that it names. Raises
+    """Read the checkpoint in `folder`, or the GGUF file (or part of one) that it names. Raises
     WeightsError that names the file and what to do."""
     try:
         if folder.suffix == ".gguf" and not folder.is_dir():
@@ -95,8 +95,8 @@ def read_weights(folder: Path) -> Weights:
 
 
 def require_trainable(folder: Path) -> None:
-    """See that a folder has whole weights in safetensors, one file or shards. Raises WeightsError
-    with what to do."""
+    """Check that a folder has complete weights in safetensors, one file or shards. Raises
+    WeightsError with what to do."""
     if read_weights(folder).form == "gguf":
         raise WeightsError(
             f"{folder}: weights in GGUF form can be served, not trained; name the model that they "
@@ -105,7 +105,7 @@ def require_trainable(folder: Path) -> None:
 
 
 def _exists(path: Path) -> bool:
-    """Whether it is there, be it as a link whose file is gone."""
+    """Whether the path exists, possibly as a link whose file is gone."""
     return path.exists() or path.is_symlink()
 
 
@@ -179,11 +179,11 @@ def _is_idle(name: str, config: Mapping[str, Any]) -> bool:
 
 
 def _require_tokenizer(folder: Path, config: Mapping[str, Any]) -> None:
-    """Raises WeightsError where there is no vocabulary, or one with an id that the model has no
-    embedding for: a server would start, and fail or answer nonsense at the first such token.
+    """Raise WeightsError if there is no vocabulary, or one with an id for which the model has no
+    embedding: a server would start, and fail or answer nonsense at the first such token.
 
-    A smaller vocabulary is right, for embeddings are padded. Added tokens are left out: families
-    have some above the embeddings that no prompt uses.
+    A smaller vocabulary is right, because embeddings are padded. Added tokens are ignored: some
+    families have some above the embeddings that no prompt uses.
     """
     present = [folder / name for name in TOKENIZERS if _exists(folder / name)]
     present += sorted(folder.glob("*.tiktoken"))
@@ -209,8 +209,8 @@ def _require_tokenizer(folder: Path, config: Mapping[str, Any]) -> None:
 
 @lru_cache(maxsize=64)
 def _largest_id(path: Path, size: int, changed_ns: int) -> int:
-    """The largest id of a tokenizer.json; -1 in a form that is not known. Read once a state of
-    the file, for it may have 30 MB."""
+    """Return the largest id of a tokenizer.json; -1 in an unknown form. It is read once per state
+    of the file, which may have 30 MB."""
     model = read_json(path).get("model")
     vocabulary = model.get("vocab") if isinstance(model, Mapping) else None
     if isinstance(vocabulary, Mapping):
@@ -239,9 +239,9 @@ def _some(names: Iterable[str]) -> str:
 
 
 def read_gguf(path: Path) -> dict[str, Any]:
-    """The metadata of a GGUF file, without long arrays; whether the tensors' data are whole is seen
-    by the server, at once when it starts (ggml's docs/gguf.md, versions 2 and 3). Raises
-    WeightsError where it is none, or its header ends too soon."""
+    """Return the metadata of a GGUF file, without long arrays. Whether the tensors' data are
+    complete is left to the server, which checks it at once when it starts (ggml's docs/gguf.md,
+    versions 2 and 3). Raises WeightsError if it is not a GGUF file, or its header is truncated."""
     with opened(path) as file:
         reader = _Reader(file, path.stat().st_size)
         try:
@@ -253,7 +253,7 @@ def read_gguf(path: Path) -> dict[str, Any]:
 
 
 def parts_of(path: Path) -> list[Path]:
-    """All parts of a model in several files, of which `path` is one; else `path` alone."""
+    """Return all parts of a model in several files, of which `path` is one; else only `path`."""
     part = PART.match(path.name)
     if part is None:
         return [path]
@@ -262,7 +262,7 @@ def parts_of(path: Path) -> list[Path]:
 
 
 def config_of(metadata: Mapping[str, Any]) -> dict[str, Any]:
-    """The fields of a config.json that GGUF metadata imply."""
+    """Return the fields of a config.json that GGUF metadata imply."""
     family = metadata.get("general.architecture")
     fields = {ours: metadata.get(f"{family}.{name}") for ours, name in CONFIG_FIELDS.items()}
     fields = {"model_type": family} | fields
@@ -270,7 +270,7 @@ def config_of(metadata: Mapping[str, Any]) -> dict[str, Any]:
 
 
 class _Reader:
-    """Reads one header. Its methods raise ValueError where it is invalid or ends too soon."""
+    """Reader of one header. Its methods raise ValueError if it is invalid or truncated."""
 
     def __init__(self, file: BinaryIO, size: int) -> None:
         self.file, self.size = file, size
@@ -288,7 +288,7 @@ class _Reader:
         return metadata
 
     def value(self, kind: int) -> Any:
-        """One value; None for an array that is too long to be kept."""
+        """Return one value; None for an array that is too long to store."""
         if kind in SCALARS:
             return self.numbers(SCALARS[kind])[0]
         if kind == STRING:

@@ -1,6 +1,6 @@
 """Files of a checkpoint, and headers of safetensors files, without reading the tensors.
 
-In: a file. Out: the size of each tensor, once the file is proven as long as its header says. The
+In: a file. Out: the size of each tensor, once the file has the length that its header states. The
 format: eight bytes, little-endian, give the length of a JSON object that follows; it names each
 tensor's dtype, shape and place in the rest of the file, which they fill without gaps
 (https://github.com/huggingface/safetensors, README, "Format").
@@ -26,7 +26,7 @@ SMALL_BYTES = 50_000_000
 
 @contextmanager
 def opened(path: Path) -> Iterator[BufferedReader]:
-    """`path`, open for reading. Raises WeightsError where it is missing or cannot be read."""
+    """Open `path` for reading. Raises WeightsError if it is missing or cannot be read."""
     require_file(path)
     try:
         with path.open("rb") as file:
@@ -36,7 +36,7 @@ def opened(path: Path) -> Iterator[BufferedReader]:
 
 
 def require_file(path: Path) -> None:
-    """Raises WeightsError where there is no file, or only a link to one that is gone."""
+    """Raise WeightsError if there is no file, or only a link to one that is gone."""
     if path.is_file():
         return
     if path.is_symlink():
@@ -48,7 +48,7 @@ def require_file(path: Path) -> None:
 
 
 def read_json(path: Path) -> dict[str, Any]:
-    """The object in a JSON file. Raises WeightsError where it is missing or invalid."""
+    """Return the object in a JSON file. Raises WeightsError if it is missing or invalid."""
     with opened(path) as file:
         data = file.read()
     try:
@@ -61,7 +61,7 @@ def read_json(path: Path) -> dict[str, Any]:
 
 
 def in_gb(size: int) -> str:
-    """A size in GB (10^9 bytes), or in MB where it is small."""
+    """Format a size in GB (10^9 bytes), or in MB if it is small."""
     return f"{size / 1e9:.1f} GB" if abs(size) >= SMALL_BYTES else f"{size / 1e6:.1f} MB"
 
 
@@ -103,8 +103,8 @@ class Tensor:
 
 
 def read_tensors(path: Path) -> Mapping[str, Tensor]:
-    """The tensors of a safetensors file by name. Raises WeightsError where the file is missing, is
-    none, or is shorter or longer than its header says."""
+    """Return the tensors of a safetensors file by name. Raises WeightsError if the file is missing,
+    is not safetensors, or is shorter or longer than its header states."""
     with opened(path) as file:
         size, first = path.stat().st_size, file.read(LENGTH_BYTES)
         if first and LFS_POINTER.startswith(first):
@@ -147,8 +147,8 @@ def _entries(path: Path, data: bytes) -> dict[str, TensorEntry]:
 
 
 def parameters_in(folder: Path) -> int | None:
-    """The numbers in a folder's `model*.safetensors`, by their headers; None without such files, or
-    where one is not whole."""
+    """Return the number of parameters in a folder's `model*.safetensors`, by their headers; None
+    without such files, or if one is incomplete."""
     files = folder.glob("model*.safetensors")
     try:
         counts = [tensor.count for file in files for tensor in read_tensors(file).values()]

@@ -50,7 +50,7 @@ NOBODY = Receiver()
 
 
 class OutgoingRequest:
-    """One request in progress; `cancel` it if the answer is not wanted any more."""
+    """One request in progress; `cancel` it if the answer is no longer needed."""
 
     __slots__ = ("answered", "data", "link", "receiver", "retried", "sent_at")
 

@@ -318,8 +318,8 @@ class Connection(PacedProtocol):
             _give_up(exchange)
 
     def _decisive(self) -> dict[bytes, bytes]:
-        """The decisive headers. Rejects heads that are not strictly valid HTTP/1.1: what two
-        parsers could read differently is refused."""
+        """Return the decisive headers. Rejects heads that are not strictly valid HTTP/1.1, because
+        two parsers could read them differently."""
         known: dict[bytes, bytes] = {}
         for name, value in self._headers:
             lower = DECISIVE_NAMES[name]

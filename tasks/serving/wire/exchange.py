@@ -19,8 +19,8 @@ class RequestRefused(Exception):
 
 
 class ParserStopped(Exception):
-    """Raised to stop a parser. Not the refusal itself: one that was raised keeps its frames, which
-    keep the connection that keeps it."""
+    """Raised to stop a parser. It is not the refusal itself, because a raised exception holds its
+    frames, which hold the connection, which holds the exception."""
 
 
 class ExchangeTransport(Protocol):

@@ -14,7 +14,7 @@ Found = TypeVar("Found")
 
 
 class ByName(dict[bytes, Found]):
-    """What is said of a header by its name, in whatever case; kept, as peers send the same few."""
+    """A function of a header's name, in any case, cached because peers send the same few names."""
 
     def __init__(self, find: Callable[[bytes], Found]) -> None:
         """`find` gets the name in lower case."""
@@ -68,7 +68,7 @@ GZIP = b"\x1f\x8b"
 
 
 def unzipped(body: bytes, most_bytes: int) -> bytes:
-    """Decompress a body that was compressed without being asked for; other bodies, and invalid
+    """Decompress a body that was compressed without a request for it; other bodies, and invalid
     ones, are returned unchanged."""
     if not body.startswith(GZIP):
         return body
@@ -79,8 +79,8 @@ def unzipped(body: bytes, most_bytes: int) -> bytes:
 
 
 def asked_pause_s(header: str | None) -> float | None:
-    """Seconds of a Retry-After header, a number or a date (RFC 9110, 10.2.3); 0 for a date that is
-    over, None if the header is missing, neither or negative."""
+    """Return the seconds of a Retry-After header, a number or a date (RFC 9110, 10.2.3); 0 for a
+    past date, None if the header is missing, neither or negative."""
     if header is None:
         return None
     try:

@@ -1,4 +1,4 @@
-"""Input taken a little in each turn of the event loop, and writes batched at its end.
+"""Input processed in small amounts per turn of the event loop, and writes batched at its end.
 
 One turn may bring megabytes of a connection; no peer occupies the loop. A write costs most if the
 reader is asleep, because the kernel wakes it before the call returns: if the writes of a busy turn
@@ -26,7 +26,7 @@ class PacedProtocol(asyncio.Protocol):
         raise NotImplementedError
 
     def flush(self) -> None:
-        """Write what `Outbox.add` was called for, if the connection is still open."""
+        """Write the output announced by `Outbox.add`, if the connection is still open."""
         raise NotImplementedError
 
     def data_received(self, data: bytes) -> None:
@@ -36,7 +36,7 @@ class PacedProtocol(asyncio.Protocol):
             self._go_on_later(data[taken:])
 
     def hold(self, held: bool) -> None:
-        """Take nothing more, or go on."""
+        """Pause or resume taking input."""
         self._is_held = held
         if self._transport is None or self._transport.is_closing():
             return

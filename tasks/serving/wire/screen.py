@@ -53,8 +53,8 @@ class SiteGuard:
     """Refuses requests that a browser sends for a page of another site."""
 
     def __init__(self, hosts: Iterable[str] = (), any_host: bool = False) -> None:
-        """`hosts` are names besides this machine's. `any_host`: names are not checked, as every
-        request needs a token, which no page has."""
+        """`hosts` are names besides this machine's. `any_host`: names are not checked, because
+        every request needs a token, which no page has."""
         self._any_host = any_host
         self._names = frozenset(name.lower() for name in hosts)
         self._known_hosts: set[bytes] = {b""}
@@ -86,7 +86,7 @@ class SiteGuard:
 
 
 class RouteScreen(Generic[Entry]):
-    """Checks each request's head and finds what its service has for its route."""
+    """Checks each request's head and looks up the service's entry for its route."""
 
     def __init__(
         self,

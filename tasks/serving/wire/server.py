@@ -1,6 +1,6 @@
 """An HTTP/1.1 server: one request at a time on a connection.
 
-`screen` sees a request's head before its body is read; it raises `RequestRefused`, or its return
+`screen` gets a request's head before its body is read; it raises `RequestRefused`, or its return
 value becomes the exchange's `permission`. `Server.sweep` closes connections that are too slow.
 """
 
@@ -37,7 +37,7 @@ def let_all_in(method: bytes, target: bytes, known: Mapping[bytes, bytes]) -> No
 
 
 def call_permission(exchange: Exchange) -> None:
-    """The handler of a service whose screen gives each request its handler (`RouteScreen`)."""
+    """Call the handler that the screen gave the request (`RouteScreen`)."""
     exchange.permission(exchange)
 
 

@@ -1,4 +1,4 @@
-"""Judge stored sweeps: comparisons, gates, labels, arenas, and scoring again."""
+"""Analysis of stored sweeps: comparisons, gates, labels, arenas, and rescoring."""
 
 from typing import TYPE_CHECKING
 

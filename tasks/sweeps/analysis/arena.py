@@ -1,8 +1,8 @@
 """An arena: a judge compares the stored answers of several sides, two at a time, in both orders.
 
-In: sides (sweeps, cells, models, policies), and a judge. Out: a game a task for each pair of sides,
-kept as it is played so that a killed arena goes on; ratings by Bradley and Terry with intervals
-over tasks; a row of `verdicts` for each pair, metric ``preference``.
+In: sides (sweeps, cells, models, policies), and a judge. Out: one game per task for each pair of
+sides, stored as it is played so that a killed arena resumes; ratings by Bradley and Terry with
+intervals over tasks; a row of `verdicts` for each pair, metric ``preference``.
 """
 
 import asyncio
@@ -90,7 +90,7 @@ class ArenaResult:
     """Games that the judge did not decide, and why; the same command asks again."""
 
     def share_of(self, name: str) -> float | None:
-        """The share of the points that a side took in its games; None without a game."""
+        """Return the share of the points that a side won in its games; None without a game."""
         points = [game.points for game in self.games if game.a == name]
         points += [1 - game.points for game in self.games if game.b == name]
         return fmean(points) if points else None
@@ -138,7 +138,8 @@ async def play(
     catalog: Catalog,
     on_progress: Callable[[int, int], None] = lambda done, total: None,
 ) -> ArenaResult:
-    """Play what is missing of an arena. `judge` identifies the judge: part of the arena's id."""
+    """Play the missing games of an arena. `judge` identifies the judge and is part of the arena's
+    id."""
     attempts = {n: {t: a.attempt_id for t, a in own.items()} for n, own in answers.items()}
     scorer = SCORERS["pairwise"]
     content = {"judge": judge, "scorer": [scorer.name, scorer.version], "attempts": attempts}
@@ -184,7 +185,7 @@ async def play(
 
 
 def _played(path: Path) -> dict[tuple[str, str, str], Game]:
-    """The games of an earlier call; a line that a kill cut off is played again."""
+    """Return the games of an earlier call; a truncated last line is played again."""
     whole, _, _ = path.read_text().rpartition("\n") if path.is_file() else ("", "", "")
     games = [Game(**json.loads(line)) for line in whole.splitlines()]
     path.write_text("".join(f"{line}\n" for line in whole.splitlines()))
@@ -194,7 +195,8 @@ def _played(path: Path) -> dict[tuple[str, str, str], Game]:
 async def _game(
     task: str, first: tuple[str, Answer], second: tuple[str, Answer], judge_of: JudgeOf
 ) -> Game:
-    """An empty answer loses to one that says something, without the judge. Raises ScorerFailed."""
+    """Play a game; an empty answer loses to a nonempty one without the judge. Raises
+    ScorerFailed."""
     (a, one), (b, other) = first, second
     if not (one.text.strip() and other.text.strip()):
         points = TIE + (bool(one.text.strip()) - bool(other.text.strip())) / 2
@@ -207,7 +209,7 @@ async def _game(
 
 
 def enter_preferences(catalog: Catalog, sides: Sequence[Side], result: ArenaResult) -> None:
-    """A row in `verdicts` for each pair: the share of points of the second less one half."""
+    """Enter a row in `verdicts` for each pair: the share of points of the second minus one half."""
     cells = {side.name: ",".join(cell["cell_id"] for cell in side.cells) for side in sides}
     with catalog.transaction() as connection:
         for a, b in combinations(cells, 2):
@@ -252,7 +254,7 @@ async def hold_arena(
     catalog: Catalog,
     on_progress: Callable[[int, int], None] = lambda done, total: None,
 ) -> ArenaResult:
-    """Have a judge compare stored answers, and enter its preferences; what serves it is started.
+    """Let a judge compare stored answers, and enter its preferences; its engine is started.
 
     Raises as `serve_judge` and `play`.
     """

@@ -1,8 +1,8 @@
 """Stored cells compared task by task: sides of `tutti compare` and of gates, pairs of a report.
 
 In: a connection from `storage.connect()` or of `focus`, and `Pair`s of cells or two `Side`s. Out:
-one `CellComparison` a pair and metric, those of a metric judged together. Repeats of a task are
-averaged first; what counts is the view `counted`.
+one `CellComparison` per pair and metric; those of a metric are corrected together. Repeats of a
+task are averaged first; the view `counted` defines which samples count.
 """
 
 from collections.abc import Mapping, Sequence
@@ -129,7 +129,7 @@ class Side:
 
 @dataclass(frozen=True)
 class Pair:
-    """Two groups of cells over the same tasks; `b` is judged against `a`."""
+    """Two groups of cells over the same tasks; `a` is the baseline of `b`."""
 
     where: str
     name_a: str
@@ -140,7 +140,7 @@ class Pair:
 
 @dataclass(frozen=True)
 class CellComparison(Pair):
-    """One metric of one pair. None is "not known", never 0."""
+    """One metric of one pair. None means unknown, never 0."""
 
     metric: str
     n: int = 0
@@ -182,8 +182,8 @@ class SampledTasks(NamedTuple):
     lost: int
 
     def by_task(self, column: str, is_partial: bool = False) -> dict[str, list[float]]:
-        """The column's values of each task. If a sample's is unknown it is left out (`is_partial`),
-        or there are none: without it, sums are too low."""
+        """Return the column's values of each task. A sample with an unknown value is left out
+        (`is_partial`), or else there are no values, because sums would be too low."""
         values: dict[str, list[float]] = {}
         for row in self.rows if is_partial or not self.unknown(column) else ():
             if row[column] is not None:
@@ -195,7 +195,7 @@ class SampledTasks(NamedTuple):
 
 
 def sampled(connection: "DuckDBPyConnection", cells: Sequence[str]) -> SampledTasks:
-    """The counted samples of some cells, repeats of a set-up together."""
+    """Return the counted samples of some cells, repeats of a set-up together."""
     counted = rows(connection, SAMPLES_SQL, cells=list(cells))
     lost = rows(connection, LOST_SQL, cells=list(cells))
     return SampledTasks(tuple(counted), int(lost[0]["n"]))
@@ -208,7 +208,7 @@ def compare_sides(
     metric: str = Figure.SCORE,
     margin: float = MARGIN,
 ) -> list[CellComparison]:
-    """One row a set-up that both have, in the order of the first's cells; empty for none.
+    """Return one row per set-up that both have, in the order of the first's cells; empty for none.
 
     `margin` is in the score's own unit, and a share for costs and seconds. KeyError for a metric
     that is not in `METRICS`, ValueError for a margin below 0.
@@ -228,9 +228,9 @@ def compare_sides(
 def compare_pairs(
     connection: "DuckDBPyConnection", pairs: Sequence[Pair], metrics: Sequence[str] = OF_TASKS
 ) -> list[CellComparison]:
-    """Every metric of every pair that has tasks tried on both sides, metric by metric.
+    """Compare every metric of every pair that has tasks tried on both sides, metric by metric.
 
-    Models without a price cost nothing on either side, which is no finding.
+    If neither side's model has a price, costs of 0 on both are not compared.
     """
     compared, sides = [], _sides(connection, pairs)
     for metric in metrics:
@@ -242,9 +242,11 @@ def compare_pairs(
 
 
 def compare_rates(pairs: Sequence[Pair], cells: Sequence[CellSummary]) -> list[CellComparison]:
-    """Steps per minute of each pair as a ratio with its interval; pairs without rates are left out.
+    """Compare steps per minute of each pair as a ratio with its interval; pairs without rates are
+    left out.
 
-    Rates of two runs share no tasks' luck worth pairing: their intervals are taken as independent.
+    Pairing by task would not reduce the variance of the rates of two runs, so their intervals are
+    treated as independent.
     """
     by_id = {cell.cell_id: cell for cell in cells}
     compared: list[tuple[CellComparison, float, Interval | None]] = []
@@ -279,9 +281,11 @@ def set_ups(
     of_b: Sequence[Mapping[str, Any]],
     comparable: Sequence[str] = AXES[1:],
 ) -> tuple[dict[Key, list[str]], dict[Key, list[str]]]:
-    """Each side's cell ids by what must match; measurements of the noise floor are left out.
+    """Return each side's cell ids by the axes that must match; measurements of the noise floor are
+    left out.
 
-    An axis of `comparable` on which each side has one value, another one, is what is compared.
+    An axis of `comparable` on which each side has a single value, different from the other's, is
+    the compared one.
     """
     sides = _pooled(of_a), _pooled(of_b)
     values = {axis: [{cell[axis] for cell in side} for side in sides] for axis in comparable}
@@ -295,9 +299,10 @@ def set_ups(
 
 
 def _pooled(cells: Sequence[Mapping[str, Any]]) -> Sequence[Mapping[str, Any]]:
-    """Without superseded cells and A/A cells, which repeat one with its seeds (`repeat` -1).
+    """Return the cells without superseded cells and A/A cells, which repeat one with its seeds
+    (`repeat` -1).
 
-    A side of nothing else is what was asked for, and stays.
+    A side with only such cells is deliberate, and stays.
     """
     current = [cell for cell in cells if cell.get("status") != cat.SUPERSEDED]
     return [cell for cell in current if (cell.get("repeat") or 0) >= 0] or cells
@@ -406,7 +411,7 @@ def unknown_words(column: str, samples: int) -> str:
 
 
 def named(key: Key) -> str:
-    """A set-up in words: ``stdlib, pocket, cap, 8 at once``."""
+    """Return a set-up as text: ``stdlib, pocket, cap, 8 at once``."""
     return ", ".join(
         f"{value} at once" if axis == "concurrency" else str(value)
         for axis, value in key
@@ -415,5 +420,5 @@ def named(key: Key) -> str:
 
 
 def less_one(interval: Interval | None) -> Interval | None:
-    """A ratio's interval as that of a change."""
+    """Return a ratio's interval as that of a change (ratio - 1)."""
     return interval and (interval[0] - 1, interval[1] - 1)

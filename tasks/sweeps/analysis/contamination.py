@@ -49,7 +49,7 @@ class Contaminated:
     """Why the judge did not decide; the task then counts by the rule without one."""
 
     def row(self) -> dict[str, Any]:
-        """A line of the output; `contaminated` and `all_generations` as NeMo-Skills names them."""
+        """A line of the output; `contaminated` and `all_generations` are NeMo-Skills' names."""
         return {
             "id": self.item_id,
             "contaminated": self.contaminated,
@@ -62,8 +62,8 @@ class Contaminated:
 
 
 def read_texts(place: str, catalog: Catalog) -> list[str]:
-    """The texts of a JSONL file, a document, a folder of documents, or an artifact of the store
-    (``training_set:ID``, ``index:ID``). Raises UsageError, CorpusRefused."""
+    """Return the texts of a JSONL file, a document, a folder of documents, or an artifact of the
+    store (``training_set:ID``, ``index:ID``). Raises UsageError, CorpusRefused."""
     path = Path(place)
     if not path.exists() and ":" in place:
         entry = catalog.artifact(place)
@@ -90,7 +90,7 @@ async def check_contamination(
 ) -> list[Contaminated]:
     """Compare each task's question with the texts. Raises UsageError without a text.
 
-    `both_ways`: the judge is asked of each similar text a second time, with the two swapped.
+    `both_ways`: the judge is called for each similar text a second time, with the two swapped.
     """
     if not texts:
         raise UsageError("there is no text to compare with")

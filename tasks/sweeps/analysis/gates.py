@@ -54,7 +54,7 @@ NOTHING = "no set-up to judge: neither the sweep nor the baseline may lack it"
 
 @dataclass(frozen=True)
 class Outcome:
-    """One gate at one set-up."""
+    """The outcome of one gate at one set-up."""
 
     gate: Gate
     where: str = ""
@@ -79,7 +79,7 @@ class Outcome:
 
     @property
     def words(self) -> str:
-        """Its figures for alerts and pages; empty where nothing was measured.
+        """The figures for alerts and pages; empty if nothing was measured.
 
         ``score 70.0 -> 49.0 % (n = 100, -21.0 points [-33.0, -9.0])``
         """
@@ -153,7 +153,7 @@ def check_gates(
 
 
 def enter_verdicts(catalog: Catalog, sweep: Side, outcomes: Sequence[Outcome]) -> None:
-    """A row in `verdicts` for each; the same gates again on the same cells replace theirs."""
+    """Enter a row in `verdicts` for each; the same gates again on the same cells replace theirs."""
     sweep_id = sweep.cells[0]["sweep_id"]
     with catalog.transaction() as connection:
         for each in outcomes:
@@ -224,7 +224,8 @@ def _judged_margin(gate: Gate, row: CellComparison) -> Outcome:
 def _rates_against(
     connection: "DuckDBPyConnection", gate: Gate, meant: Side, baseline: Side
 ) -> list[Outcome]:
-    """Rates of two runs share no tasks' luck worth pairing: a ratio of independent intervals."""
+    """Compare rates of two runs as a ratio of independent intervals; pairing by task would not
+    reduce their variance."""
     of_a, of_b = set_ups(baseline.cells, meant.cells)
     points = _points(connection, gate, baseline) | _points(connection, gate, meant)
     outcomes = []

@@ -92,10 +92,10 @@ async def score_programs(
     request: rescoring.ScoringRequest,
     on_progress: rescoring.OnProgress = lambda done, total: None,
 ) -> ProgramScores:
-    """Score a gateway's programs by the request's file; what serves the judge is started for it.
+    """Score a gateway's programs by the request's file; the judge's engine is started for it.
 
-    Without a scorer, by ``judge`` if one is named, else by exact equality. Raises SuiteError with
-    file and line for what is no such line, `SandboxUnavailable`, and as `serve_judge`.
+    Without a scorer, ``judge`` is used if one is named, else exact equality. Raises SuiteError with
+    file and line for an invalid line, `SandboxUnavailable`, and as `serve_judge`.
     """
     file = request.file
     assert file is not None, "programs have no targets in the store"
@@ -211,7 +211,8 @@ class LabelAgreement:
     def read(cls, sweep_id: str, file: Path, catalog: Catalog) -> "LabelAgreement":
         """Compare a sweep's newest scores with the labels in `file`.
 
-        Raises SuiteError with file and line for what is no label, or names no attempt, or several.
+        Raises SuiteError with file and line for a line that is not a label, or names no attempt, or
+        several.
         """
         lines = _read(file)
         rows = query(NEWEST, catalog.home, {"sweep": sweep_id})

@@ -76,7 +76,7 @@ class ScoringRequest:
 
 @dataclass(frozen=True)
 class Judging:
-    """The judge of a scoring, if there is one."""
+    """The judge of a rescoring, if there is one."""
 
     judge_of: JudgeOf | None = None
     before_commit: Callable[[], None] = lambda: None
@@ -103,10 +103,10 @@ async def score_sweep(
     request: ScoringRequest,
     on_progress: OnProgress = lambda done, total: None,
 ) -> RescoreResult:
-    """Score a sweep again; what serves the judge is started for it.
+    """Score a sweep again, with the judge's engine started for it.
 
-    Its calls have the attempts' ids and no cell: what a cell's calls took stays what was measured.
-    Raises UsageError for a gateway's programs, and as `serve_judge` and `rescore`.
+    The judge's calls have the attempts' ids and no cell, so that the cells' call figures do not
+    change. Raises UsageError for a gateway's programs, and as `serve_judge` and `rescore`.
     """
     if "gateway" in spec_of(catalog, sweep_id):
         raise UsageError(
@@ -130,7 +130,7 @@ async def judging_by(judge: str | None, models: Path, catalog: Catalog) -> Async
 async def serve_judge(
     judge: str, models: Path, catalog: Catalog
 ) -> AsyncIterator[tuple[JudgeOf, GatewayClient]]:
-    """An entry of the registry as a judge behind a gateway, for the block.
+    """Serve an entry of the registry as a judge behind a gateway, for the block.
 
     Raises RegistryError, and as `Deployment.start`.
     """
@@ -219,9 +219,9 @@ async def score_each(
 def _to_score(
     catalog: Catalog, sweep_id: str, scorer: str | None, lost: bool = False
 ) -> tuple[list[dict[str, Any]], dict[str, str]]:
-    """The attempts to score, and of those whose score came with them, why it stays.
+    """Return the attempts to score, and by attempt whose score came with it why it stays.
 
-    Raises SuiteError where there are none but the latter.
+    Raises SuiteError if there are only the latter.
     """
     attempts = query(ATTEMPTS, catalog.home, {"sweep": sweep_id, "lost": lost})
     if lost and not attempts:
@@ -263,7 +263,7 @@ def _scorer_of(detail: Row, name: str | None, judged: bool) -> scoring.Scorer:
 
 
 def check_scorer(name: str, judged: bool) -> None:
-    """Raises SuiteError for a scorer that is not known, or needs a judge that is not given."""
+    """Raise SuiteError for a scorer that is unknown or lacks its judge."""
     fit = {each: scorer.needs != "judge" or judged for each, scorer in scoring.SCORERS.items()}
     known = f"known: {', '.join(each for each, fits in fit.items() if fits)}"
     if name not in fit:
@@ -333,7 +333,7 @@ def submission_of(
 
 
 def sandbox_for(scorers: Iterable[scoring.Scorer]) -> Sandbox | None:
-    """The sandbox of these scorers; None where none needs one. Raises SandboxUnavailable."""
+    """Return the sandbox for these scorers; None if none needs one. Raises SandboxUnavailable."""
     needed = any(scorer.needs == "sandbox" for scorer in scorers)
     return Sandbox(level_for_models()) if needed else None
 

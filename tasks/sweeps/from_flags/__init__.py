@@ -1,4 +1,4 @@
-"""Sweeps without a suite file of the user's: `tutti run` and `tutti.run` write one and keep it."""
+"""Sweeps without a suite file of the user's: `tutti run` and `tutti.run` write and store one."""
 
 from typing import TYPE_CHECKING
 

@@ -1,4 +1,4 @@
-"""Makes the suite of a sweep from its settings, and keeps it as files that repeat it.
+"""Creation of a sweep's suite from its settings, as files with which it can be repeated.
 
 In: a benchmark, a model (an entry of the registry, or the URL of an endpoint), and settings. Out:
 ``suites/NAME.yaml`` under TUTTI_HOME and, for an endpoint, ``models/NAME.yaml``. The same command
@@ -22,7 +22,8 @@ from tutti.tasks.sweeps.spec import Suite
 
 
 class RunSettings(TypedDict, total=False):
-    """What is left out, or None, has a default. A setting without a text is a field of `Suite`."""
+    """Settings of a run; a missing or None value means the default. A setting without a description
+    is a field of `Suite`."""
 
     registry: Path | None
     """The model registry; default: ``models.yaml`` in this folder, or else tutti's own."""
@@ -96,7 +97,7 @@ ALWAYS_WRITTEN = ("name", "benchmark", "model", "concurrency", "policies")
 
 @dataclass(frozen=True)
 class KeptSweep:
-    """A suite, the registry of its models, and where both are kept."""
+    """A suite, the registry of its models, and the paths of both."""
 
     suite: Suite
     path: Path
@@ -110,7 +111,7 @@ class KeptSweep:
 
     @property
     def words(self) -> str:
-        """Where the files are stored and how to repeat the sweep, in one line."""
+        """The files' locations and how to repeat the sweep, in one line."""
         line = f"suite kept in {self.path}; `{self.command}` repeats it"
         if not self.assumed_context:
             return line
@@ -208,7 +209,7 @@ def _suite(name: str, benchmark: str, chosen: _ChosenModel, settings: RunSetting
 
 
 def _parallel(settings: RunSettings) -> dict[str, Any] | None:
-    """`harness.parallel`, where it is asked for. Raises UsageError."""
+    """Return `harness.parallel`, if requested. Raises UsageError."""
     solutions, combine = settings.get("parallel"), settings.get("combine")
     if solutions is None:
         if combine is not None:

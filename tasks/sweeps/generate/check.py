@@ -1,8 +1,8 @@
-"""Reads every row before anything is served: an invalid one stops the command.
+"""Checks of every row before anything is served: an invalid one stops the command.
 
-In: a request. Out: the task id of each row, or BadRow with file, line and field. Of a request with
-`solutions` also those of each row, one a file: every line must hold its row unchanged, so a file of
-other rows, or of rows in another order, is an error.
+In: a request. Out: the task id of each row, or BadRow with file, line and field. For a request with
+`solutions` also those of each row, one per file: every line must contain its row unchanged, so a
+file of other rows, or of rows in another order, is an error.
 """
 
 import glob
@@ -35,8 +35,8 @@ class Solution:
 
 
 def solution_files(given: GivenSolutions, out: Path) -> list[Path]:
-    """The files, in the order of the numbers in their names. Raises UsageError for fewer than two,
-    and where replies would be written beside them."""
+    """Return the files, ordered by the numbers in their names. Raises UsageError for fewer than
+    two, and if the replies would be written beside them."""
     folder = Path(given.place)
     if folder.is_dir():
         files = [path for path in folder.iterdir() if SEEDS_FILE.fullmatch(path.name)]
@@ -53,8 +53,8 @@ def solution_files(given: GivenSolutions, out: Path) -> list[Path]:
 def read_solutions(
     request: GenerateRequest, given: GivenSolutions, rows: int
 ) -> Iterator[list[Solution]]:
-    """The solutions of each of the request's `rows` rows, one a file. Raises UsageError with file,
-    line and field."""
+    """Yield the solutions of each of the request's `rows` rows, one per file. Raises UsageError
+    with file, line and field."""
     with ExitStack() as stack:
         paths = solution_files(given, request.out)
         files = {path: stack.enter_context(path.open("rb")) for path in paths}
@@ -88,7 +88,7 @@ def _solution(
 
 @dataclass(frozen=True)
 class CheckedFile:
-    """A file of which every row can be made a prompt."""
+    """A file whose rows can all be rendered as prompts."""
 
     task_ids: tuple[str, ...]
     """The id of each row, in the file's order."""
@@ -97,7 +97,7 @@ class CheckedFile:
 
 
 def check_file(request: GenerateRequest) -> CheckedFile:
-    """Read the rows and see that a prompt can be made of each.
+    """Read the rows and check that a prompt can be rendered from each.
 
     Raises BadRow with file, line and field; BadPrompt, SourceMissing, UsageError.
     """
@@ -122,7 +122,7 @@ def check_file(request: GenerateRequest) -> CheckedFile:
 
 
 def prompts_in(request: GenerateRequest) -> Iterator[tuple[benchmarks.Task, list[dict[str, Any]]]]:
-    """Each row with the messages that are sent for it. Raises as `check_file`."""
+    """Yield each row with its messages. Raises as `check_file`."""
     prompt, tasks = _read(request)
     return ((task, prompt.render(task)) for task in tasks)
 

@@ -1,10 +1,10 @@
-"""Writes the replies of a part: a file a seed, a line a row, in the order of the rows.
+"""Writing the replies of a part: one file per seed, one line per row, in the order of the rows.
 
-In: the store. Out: ``output-rs{S}.jsonl``, written when it is whole. Without `times`, nothing in a
-line depends on when or how often the command ran. Of solutions (`Combination`) the prompts of a
-seed are a file of conversations, ``prompts/rs{S}/NAME-select.jsonl``, with a line a row. A row that
-needs no call is left out by its field `asked`, so that every row keeps its number, of which its
-calls' seeds are made.
+In: the store. Out: ``output-rs{S}.jsonl``, written when it is complete. Without `times`, nothing in
+a line depends on when or how often the command ran. With solutions (`Combination`) the prompts of a
+seed are a file of conversations, ``prompts/rs{S}/NAME-select.jsonl``, with one line per row. A row
+that needs no call is left out by its field `asked`, so that every row keeps its number, from which
+its calls' seeds are derived.
 """
 
 import json
@@ -51,7 +51,7 @@ class SolvedRow:
 
 
 def prompts_of(request: GenerateRequest, checked: check.CheckedFile, part: Part) -> Prompts:
-    """The prompts of the part; those that combine solutions are written. Raises as `check_file`."""
+    """The prompts of the part; write those that combine solutions. Raises as `check_file`."""
     given, rows = request.solutions, len(checked.task_ids)
     chosen = request.row_numbers(rows)
     if given is None:
@@ -95,7 +95,7 @@ def _solved(
 def combined_fields(
     request: GenerateRequest, solved: SolvedRow, reply: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """The fields of a line: the answer, and NeMo-Skills' fields about its choice.
+    """Return the fields of a line: the answer, and NeMo-Skills' fields about its choice.
 
     `reply`: the fields of the combining call's reply (`reply_fields`); empty without a call.
     """
@@ -174,10 +174,10 @@ def write_seeds(
     part: Part,
     sweep_id: str | None,
 ) -> dict[Path, int]:
-    """Write the files of the part's seeds whose rows all have replies; returns those written, each
-    with the number of its replies that were cut off by their length limit.
+    """Write the files of the part's seeds whose rows all have replies; return them, each with the
+    number of replies that were cut off by their length limit.
 
-    `sweep_id` is None where no row needed a call.
+    `sweep_id` is None if no row needed a call.
     """
     written = {}
     where = {"sweep": sweep_id, "concurrency": part.concurrency}
@@ -228,9 +228,9 @@ def _lines(
 
 
 def reply_fields(attempt: Attempt, key: str, reasoning: str = AUTO) -> dict[str, Any]:
-    """The fields of a reply that do not depend on the run.
+    """Return the fields of a reply that do not depend on the run.
 
-    Where `reasoning` names an end tag, with the two further fields of NeMo-Skills'
+    If `reasoning` names an end tag, they include the two further fields of NeMo-Skills'
     `parse_reasoning`: the whole reply, and whether it has the tag.
     """
     replies = [each for each in attempt["messages"] if each["call_id"] is not None]
@@ -257,7 +257,7 @@ def reply_fields(attempt: Attempt, key: str, reasoning: str = AUTO) -> dict[str,
 
 
 def _conversation(attempt: Attempt) -> list[dict[str, Any]]:
-    """The messages after the prompt. Calls are numbered: their ids are drawn anew in each run."""
+    """The messages after the prompt. Calls are numbered, because their ids differ in each run."""
     messages = attempt["messages"]
     first = next((n for n, each in enumerate(messages) if each["call_id"]), len(messages))
     numbers: dict[str, str] = {}

@@ -1,8 +1,8 @@
 """A request of `tutti generate`, the rows of its file, and the files that it writes.
 
-Files are named as NeMo-Skills names them: ``output-rs{S}.jsonl`` holds the replies of seed S,
-``output.jsonl`` those of a run without seeds, ``…_chunk_{i}.jsonl`` those of one chunk. A file that
-was cut or edited is neither taken for a whole one nor merged.
+Files have NeMo-Skills' names: ``output-rs{S}.jsonl`` holds the replies of seed S, ``output.jsonl``
+those of a run without seeds, ``…_chunk_{i}.jsonl`` those of one chunk. A truncated or edited file
+is neither accepted as complete nor merged.
 """
 
 import errno
@@ -41,7 +41,7 @@ COMBINED_PREFIXES = ("genselect_", "gensynthesis_")
 
 @dataclass(frozen=True)
 class GivenSolutions:
-    """Solutions of the rows that are in files already, and how they are combined."""
+    """Existing files with solutions of the rows, and how to combine them."""
 
     place: str
     """A folder with ``output-rs*.jsonl``, or a glob of such files."""
@@ -52,7 +52,7 @@ class GivenSolutions:
 
 @dataclass(frozen=True)
 class GenerateRequest:
-    """The rows, the samples of each, and where their replies go."""
+    """The rows, the samples of each, and the folder for the replies."""
 
     file: Path
     model: str | None
@@ -91,7 +91,7 @@ class GenerateRequest:
 
     @property
     def reasoning(self) -> str:
-        """How reasoning in a reply's text is separated."""
+        """How reasoning is separated from a reply's text."""
         return self.settings.get("reasoning") or AUTO
 
     @property
@@ -99,19 +99,19 @@ class GenerateRequest:
         return tuple(range(self.first_seed, self.first_seed + (self.samples or 1)))
 
     def path_of(self, seed: int, chunk: int | None = None) -> Path:
-        """The file of a seed: whole, or one chunk of it."""
+        """Return the file of a seed: the whole, or one chunk of it."""
         seeded = "" if self.samples is None else f"-rs{seed}"
         part = "" if chunk is None else f"_chunk_{chunk}"
         return self.out / f"output{seeded}{part}.jsonl"
 
     def is_done(self, seed: int) -> bool:
-        """Whether a seed's file is there: whole, or the request's chunk of it."""
+        """Whether a seed's file exists: the whole, or the request's chunk of it."""
         return any(self.path_of(seed, chunk).exists() for chunk in {None, self.chunk})
 
     def mark_done(self) -> None:
-        """Put NeMo-Skills' empty ``.done`` beside each file that is whole, chunks too.
+        """Write NeMo-Skills' empty ``.done`` beside each complete file, including chunks.
 
-        Its launcher tests for them, and does not generate again what has one.
+        Its launcher tests for them, and does not generate such files again.
         """
         chunks = [None, *(range(self.chunks) if self.chunks > 1 else ())]
         for path in (self.path_of(seed, chunk) for seed in self.seeds for chunk in chunks):
@@ -119,28 +119,28 @@ class GenerateRequest:
                 done_file(path).touch()
 
     def row_numbers(self, rows: int, chunk: int | None = None) -> range:
-        """The rows of a chunk, by default the request's, of `rows` in all; chunks differ by one row
-        at most."""
+        """Return the row numbers of a chunk, by default the request's, of `rows` in all; chunk
+        sizes differ by at most one."""
         chunk = self.chunk if chunk is None else chunk
         if chunk is None:
             return range(rows)
         return range(chunk * rows // self.chunks, (chunk + 1) * rows // self.chunks)
 
     def rows(self, chosen: range) -> Iterator[Mapping[str, Any]]:
-        """Some rows of the file, as they are there. Raises BadRow."""
+        """Yield the chosen rows of the file unchanged. Raises BadRow."""
         rows = Source(self.file).files(self.file.name, None, ("*.jsonl",)).rows()
         return (row.data for row in islice(rows, chosen.start, chosen.stop))
 
 
 def done_file(path: Path) -> Path:
-    """NeMo-Skills' mark that a file is whole."""
+    """Return NeMo-Skills' mark of a complete file."""
     return path.with_name(f"{path.name}.done")
 
 
 def write_whole(path: Path, lines: Iterable[str]) -> None:
-    """Write a file so that it is whole or not there.
+    """Write a file completely or not at all.
 
-    Raises UsageError where there can be no such file, OSError for a full disk.
+    Raises UsageError if such a file is impossible, OSError for a full disk.
     """
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -154,7 +154,7 @@ def write_whole(path: Path, lines: Iterable[str]) -> None:
 
 
 def check_written(request: GenerateRequest, rows: int) -> None:
-    """Read the request's files that are there. Raises UsageError as `lines_of`."""
+    """Read the request's existing files. Raises UsageError as `lines_of`."""
     for seed, chunk in product(request.seeds, {None, request.chunk}):
         if request.path_of(seed, chunk).exists():
             for _ in lines_of(request, seed, chunk, rows):
@@ -162,9 +162,9 @@ def check_written(request: GenerateRequest, rows: int) -> None:
 
 
 def lines_of(request: GenerateRequest, seed: int, chunk: int | None, rows: int) -> Iterator[str]:
-    """The lines of a seed's file, or of a chunk of it, where the request has `rows` rows.
+    """Yield the lines of a seed's file, or of a chunk of it, if the request has `rows` rows.
 
-    Raises UsageError where they are not the replies to these rows; OSError.
+    Raises UsageError if they are not the replies to these rows; OSError.
     """
     path = request.path_of(seed, chunk)
     chosen = range(rows) if chunk is None else request.row_numbers(rows, chunk)
@@ -187,7 +187,7 @@ def parse_line(
 ) -> dict[str, Any]:
     """The fields of one line, which must have a reply and all of `row`, the file's row `number`.
 
-    `where` is the line's file and number, and `again` what to do about it. Raises UsageError.
+    `where` is the line's file and number, and `again` the remedy in the message. Raises UsageError.
     """
     try:
         fields = json.loads(line.decode("utf-8"))

@@ -1,10 +1,10 @@
-"""The state of an output folder: the settings of its files, and which samples were begun together.
+"""The state of an output folder: the settings of its files, and which samples started together.
 
-In: a request. Out: the parts of it that are left to do, with the suite of each: one cell, whose
-samples are rows at seeds. ``generate.json`` (``generate_chunk_{i}.json``) has the settings, so
-that replies of other settings are not mixed with them, and each part's samples and sessions, which
-are part of its ids in the store. In a merge of chunks the settings are written first and the chunks
-are removed last, so a merge that is killed goes on where it was.
+In: a request. Out: its remaining parts, with the suite of each: one cell, whose samples are rows at
+seeds. ``generate.json`` (``generate_chunk_{i}.json``) has the settings, so that replies of other
+settings are not mixed with them, and each part's samples and sessions, which are part of its ids in
+the store. A merge of chunks writes the settings first and removes the chunks last, so that a killed
+merge can resume.
 """
 
 import json
@@ -57,7 +57,7 @@ class WorkFolder:
     """Begun for more seeds than are now requested: they begin anew."""
 
     def check(self, settings: Mapping[str, Any]) -> None:
-        """Raises UsageError where the folder's replies have other values of these settings."""
+        """Raise UsageError if the folder's replies have other values of these settings."""
         before = settings if self.settings is None else self.settings
         names = sorted(name for name in settings if before.get(name) != settings[name])
         if names:
@@ -75,7 +75,7 @@ class WorkFolder:
 
 
 def open_work(request: GenerateRequest, concurrency: int) -> WorkFolder:
-    """The work that is left in the request's folder. Raises UsageError."""
+    """Return the remaining work in the request's folder. Raises UsageError."""
     path = _settings_file(request, request.chunk)
     stored = _read_settings(path)
     if not stored and (whole := _read_settings(_settings_file(request, None))):  # of merged chunks
@@ -111,7 +111,8 @@ def _write_settings(path: Path, settings: Mapping[str, Any], parts: Sequence[Any
 
 
 def _read_settings(path: Path) -> dict[str, Any]:
-    """The file's content; empty if there is none. Raises UsageError for a file that is not ours."""
+    """Return the file's content; empty if there is none. Raises UsageError for a file of another
+    program."""
     try:
         stored: dict[str, Any] = json.loads(path.read_text("utf-8"))
         [Part(**part) for part in stored["parts"]]
@@ -125,9 +126,9 @@ def _read_settings(path: Path) -> dict[str, Any]:
 
 
 def merge_chunks(request: GenerateRequest, rows: int) -> tuple[list[Path], list[Path]]:
-    """Merge every seed that has all its chunks; returns (files written, chunks that lack).
+    """Merge every seed that has all its chunks; return (files written, missing chunks).
 
-    Raises UsageError where a chunk is not of these rows, or chunks were made with other settings.
+    Raises UsageError if a chunk is not of these rows, or the chunks have different settings.
     """
     written, missing = list[Path](), list[Path]()
     for seed in request.seeds:
@@ -149,7 +150,7 @@ def merge_chunks(request: GenerateRequest, rows: int) -> tuple[list[Path], list[
 
 
 def _merge(request: GenerateRequest, seed: int, rows: int) -> list[Path]:
-    """Write a seed's file; nothing where another machine has done so meanwhile."""
+    """Write a seed's file, unless another machine has done so meanwhile."""
     whole = request.path_of(seed)
     _merge_settings(request)
     lines = (lines_of(request, seed, chunk, rows) for chunk in range(request.chunks))
@@ -231,7 +232,7 @@ def settings_of(suite: Suite, request: GenerateRequest, checked: CheckedFile) ->
 
 
 def given_settings(request: GenerateRequest, checked: CheckedFile) -> dict[str, Any]:
-    """The settings of `settings_of` that are known without the model."""
+    """Return the settings of `settings_of` that are known without the model."""
     settings: dict[str, Any] = {
         "rows_and_prompt": checked.content,
         "rows": len(checked.task_ids),

@@ -1,4 +1,4 @@
-"""From a suite to its cells: their ids, what is stored of them, what is missing, what it costs."""
+"""From a suite to its cells: their ids, stored rows, missing samples and estimated cost."""
 
 from typing import TYPE_CHECKING
 

@@ -1,7 +1,7 @@
-"""What a benchmark, a harness or an agent cannot do of what a suite asks, checked before a start.
+"""Checks before a start that a benchmark, a harness or an agent supports the suite.
 
-Each check yields the faults that it finds, as ``field: reason; what to do``; `refuse` raises
-SuiteError with the first one.
+Each check yields its faults as ``field: reason; what to do``; `refuse` raises SuiteError with the
+first one.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -31,7 +31,7 @@ def refuse(faults: Iterable[str]) -> None:
 
 
 def role_faults(suite: Suite) -> Iterator[str]:
-    """Models that the benchmark needs and the suite does not name, and the other way round. Raises
+    """Yield models that the benchmark needs and the suite does not name, and vice versa. Raises
     BenchmarkError."""
     benchmark = open_named(suite.benchmark, suite.data)
     harness, roles, name = suite.harness.command, suite.roles, benchmark.name
@@ -81,8 +81,8 @@ def _shipped_faults(suite: Suite, benchmark: Benchmark, harness: ShippedHarness)
 def task_faults(
     suite: Suite, benchmark: Benchmark, tasks: Sequence[Task], folder: Path | None
 ) -> Iterator[str]:
-    """What the tasks' scorer or harness needs and this machine lacks: a checkout, Lean, libraries,
-    a database in `folder` (that of a shipped harness's data), a judge."""
+    """Yield what the tasks' scorer or harness needs and this machine lacks: a checkout, Lean,
+    libraries, a database in `folder` (that of a shipped harness's data), a judge."""
     field = "data.rule" if benchmark.scorer in EXECUTED else f"benchmark: {benchmark.name}"
     try:
         if benchmark.own_scorer is None and benchmark.scorer in EXECUTED:
@@ -109,7 +109,8 @@ def task_faults(
 def agent_faults(
     suite: Suite, roles: Roles, benchmark: Benchmark, tasks: Sequence[Task], searches: bool
 ) -> Iterator[str]:
-    """Why the suite's agent is not made for these tasks, which it can search or not."""
+    """Yield why the suite's agent does not fit these tasks; `searches`: whether they can be
+    searched."""
     if roles.agent is None:
         return
     tools, start, name = (
@@ -136,7 +137,7 @@ def agent_faults(
 
 
 def search_faults(suite: Suite, benchmark: Benchmark, tasks: Sequence[Task]) -> Iterator[str]:
-    """Tools of the suite that the tasks have no room for."""
+    """Yield tools of the suite that the tasks do not support."""
     harness, name = suite.harness, suite.benchmark_name
     if harness.mcp is not None and benchmark.search_index is not None:
         yield (
@@ -152,9 +153,9 @@ def search_faults(suite: Suite, benchmark: Benchmark, tasks: Sequence[Task]) -> 
 def package_faults(
     suite: Suite, model: tuple[str, Model | None], roles: Roles, whole: Suite | None
 ) -> Iterator[str]:
-    """What a shipped harness's package cannot do for the suite's models and limits. `model`: the
-    measured one with its name; `whole`: the grid that the suite is a part of, whose limits may be
-    another part's."""
+    """Yield what a shipped harness's package cannot do for the suite's models and limits. `model`:
+    the measured one with its name; `whole`: the grid of which the suite is a part, whose limits may
+    be another part's."""
     harness = shipped_harness(suite.command)
     if harness is None:
         return

@@ -1,4 +1,4 @@
-"""What a suite's cells are measured with, for ids: tasks, index, engine, weights and roles."""
+"""The inputs of a suite's cells for ids: tasks, index, engine, weights and roles."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,7 +13,7 @@ from tutti.tasks.sweeps.spec import Suite
 
 @dataclass(frozen=True)
 class CellConfig:
-    """The inputs of a plan besides the suite, as content-hash ids and as what they are."""
+    """The inputs of a plan besides the suite, as content-hash ids and as objects."""
 
     task_set: TaskSet
     engine_id: str
@@ -33,22 +33,23 @@ class CellConfig:
 
     @property
     def model_name(self) -> str:
-        """What calls and tables name the measured model."""
+        """The name of the measured model in calls and tables."""
         return self.entry_name or self.served_name
 
     @property
     def command_name(self) -> str:
-        """What a harness's calls name it: the served name, which client libraries know."""
+        """The name of the model in a harness's calls: the served name, which client libraries
+        know."""
         return self.model_name if self.is_served_name_taken else self.served_name
 
     def engines(self, suite: Suite) -> int:
-        """Engines that share the measured model's load."""
+        """Return the number of engines that share the measured model's load."""
         count = suite.execution.engines
         return count if self.model is None else engine_count(self.model, count)
 
     @property
     def parents(self) -> list[str]:
-        """The artifacts that its cells come from."""
+        """The parent artifacts of its cells."""
         own = (self.task_set.task_set_id, self.index_id, self.engine_id, self.model_id)
         known = [each for each in own if each is not None]
         return known + [each for each in self.roles.engine_ids if each not in known]
@@ -64,6 +65,6 @@ class Adapter:
 
 
 def engine_count(model: Model, asked: int) -> int:
-    """Engines of a model, of which the suite asks for so many: more than one is the stronger
-    number."""
+    """Return the number of engines of a model: the model's or the suite's (`asked`), whichever is
+    above 1."""
     return model.engine.replicas if asked == 1 and model.engine is not None else asked

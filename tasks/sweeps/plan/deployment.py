@@ -1,7 +1,7 @@
 """Models under one gateway: their engines and endpoints, started when first needed.
 
-In: entries of the registry, the first of which is measured. Other models that a sweep needs (a
-judge, a user, experts) are served beside it; what serves two of them is started once.
+In: entries of the registry, the first of which is measured. Other models of a sweep (a judge, a
+user, experts) are served beside it; an engine for two of them is started once.
 """
 
 import asyncio
@@ -54,7 +54,8 @@ RETRY = Retry(
 
 
 class Deployment:
-    """What serves the models of a sweep; an async context manager, which ends what was started.
+    """The engines and endpoints of a sweep's models, as an async context manager that ends what it
+    started.
 
     Nothing is started before `start`: a sweep whose cells are all finished costs no engine start.
     """
@@ -71,10 +72,11 @@ class Deployment:
         engines: int = 1,
         trained_by: Mapping[str, str] = NONE_TRAINED,
     ) -> None:
-        """`search`: what the tasks search; `engines`: of the measured model, which share its load;
-        `trained_by`: entries whose weights change, and the training that changes them.
+        """`search`: what the tasks search; `engines`: number of the measured model's engines, which
+        share its load; `trained_by`: entries whose weights change, and the training that changes
+        them.
 
-        Raises RegistryError for several engines of a model that others serve.
+        Raises RegistryError for several engines of a model with an external endpoint.
         """
         self._catalog, self._log, self._search = catalog, log or StageLog(), search
         (self.engine, *others), self.served = _engines_of(models, catalog, trained_by)
@@ -87,7 +89,7 @@ class Deployment:
         self._was_called = False
 
     async def __aenter__(self) -> "Deployment":
-        """Raises PortTaken: better said now than after the engine's start."""
+        """Raises PortTaken, now rather than after the engine's start."""
         if self.port is not None:
             claim_port(self.port)
         return self
@@ -98,7 +100,7 @@ class Deployment:
 
     @staticmethod
     def check(models: Mapping[str, Model]) -> None:
-        """See that models measured in one sweep have cells of their own. Raises RegistryError."""
+        """Check that models measured in one sweep have distinct cells. Raises RegistryError."""
         known: dict[str, str] = {}
         for name, model in models.items():
             if model.endpoint is None:
@@ -113,17 +115,17 @@ class Deployment:
 
     @property
     def model(self) -> Model:
-        """The registry's entry of the model that is measured."""
+        """The registry's entry of the measured model."""
         return self.served[self.engine.name].model
 
     @property
     def every(self) -> list[Served]:
-        """All that has to run."""
+        """All engines and endpoints that must run."""
         return [self.engine, *self.others]
 
     @property
     def started(self) -> list[Engine]:
-        """What of it tutti starts."""
+        """The engines among them that tutti starts."""
         return [engine for engine in self.every if isinstance(engine, Engine)]
 
     @property
@@ -134,16 +136,16 @@ class Deployment:
 
     @property
     def search_url(self) -> str | None:
-        """None where the tasks have nothing to search."""
+        """The URL of the search service; None if the tasks have nothing to search."""
         return None if self._search is None else self._search.search_url
 
     def keep(self) -> None:
-        """Let other runs find and use the engines once they run."""
+        """Let other runs use the engines once they run."""
         for engine in self.started:
             engine.kept = True
 
     def config(self, suite: Suite, task_set: TaskSet, adapter: Adapter | None = None) -> CellConfig:
-        """What the cells of `suite` are measured with here. Raises SuiteError for its agent's
+        """Return the inputs of the cells of `suite` here. Raises SuiteError for its agent's
         file."""
         searches = suite.request is not None or named_index(suite) is not None
         served_name = self.engine.address.served_name
@@ -178,9 +180,9 @@ class Deployment:
         return self._gateway
 
     async def start_for(self, suite: Suite) -> GatewayClient:
-        """`start`, and after it call each endpoint once, as the first suite asks it.
+        """Run `start`, then call each endpoint once as the first suite does.
 
-        Raises EngineFailed where one does not answer.
+        Raises EngineFailed if one does not answer.
         """
         gateway = await self.start()
         if not self._was_called:
@@ -189,7 +191,7 @@ class Deployment:
         return gateway
 
     async def restart(self) -> None:
-        """End gateway and engines; what needs them next starts them again."""
+        """End gateway and engines; the next use starts them again."""
         self._gateway, self._was_called = None, False
         await asyncio.to_thread(self._open.close)
 
@@ -198,11 +200,11 @@ class Deployment:
 async def start_engines(
     progress: StageProgress, deployment: Deployment, stack: contextlib.ExitStack
 ) -> None:
-    """Start the engines; `stack` stops each, also one whose start fails.
+    """Start the engines; `stack` stops each, including one whose start fails.
 
-    Their GPUs and commands are checked before the first is started. While GPUs are waited for, the
-    progress says who has them. A cache that is much smaller or larger than was estimated is
-    remarked upon.
+    Their GPUs and commands are checked before the first is started. While the engines wait for
+    GPUs, the progress shows the holders. If a cache is much smaller or larger than estimated, a
+    notice is printed.
     """
     place_engines(deployment.started)
     await asyncio.to_thread(check_engines, deployment.started)
@@ -217,10 +219,10 @@ async def start_engines(
 
 @stage(name="first call", tags=("engine",))
 async def call_endpoints(progress: StageProgress, deployment: Deployment, suite: Suite) -> None:
-    """Call each model that others serve once, as the suite's attempts will, so that a wrong key,
-    name or field is known after seconds and not after every sample has failed.
+    """Call each external endpoint once, in the same way as the suite's attempts, so that a wrong
+    key, name or field is known after seconds, not after every sample has failed.
 
-    Prints a warning for one that its endpoint does not list. Raises EngineFailed.
+    Prints a warning for a model that its endpoint does not list. Raises EngineFailed.
     """
     endpoints = {e.engine_id for e in deployment.every if isinstance(e, ExternalEndpoint)}
     outside = [n for n, each in deployment.served.items() if each.engine_id in endpoints]
@@ -265,7 +267,8 @@ def _words(name: str, what: str) -> str:
 
 
 def _replicas_of(engine: Engine | ExternalEndpoint, count: int, catalog: Catalog) -> list[Engine]:
-    """What serves the model besides `engine`. Raises RegistryError where others serve it."""
+    """Return the further engines of the model besides `engine`. Raises RegistryError for an
+    external endpoint."""
     if isinstance(engine, Engine) and engine.trained_by is None:
         count = engine_count(engine.model, count)  # a training changes the weights of one engine
     if count == 1:
@@ -281,7 +284,8 @@ def _replicas_of(engine: Engine | ExternalEndpoint, count: int, catalog: Catalog
 def _engines_of(
     models: Mapping[str, Model], catalog: Catalog, trained_by: Mapping[str, str]
 ) -> tuple[list[Engine | ExternalEndpoint], dict[str, ServedModel]]:
-    """What serves the models, each once, in their order; and each model as it is reached."""
+    """Return the engines and endpoints of the models, each once, in their order; and each model
+    with its address."""
     engines: dict[str, Engine | ExternalEndpoint] = {}
     served = {}
     for name, model in models.items():

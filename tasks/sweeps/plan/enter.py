@@ -1,10 +1,10 @@
-"""Enter a plan in the catalog: its sweep, cells, samples and artifacts, all or nothing.
+"""Entry of a plan in the catalog: its sweep, cells, samples and artifacts, all or nothing.
 
-A sweep's id does not hold what its points are, such as the limit of `cap`, the load or, of a grid,
-its engines. So a point that is measured otherwise than before is a new cell beside the old one,
-which is marked as superseded: readers see the cells whose ids the newest plan has. What tables call
-a policy does not matter to that, for it depends on the other policies of its suite. The old cell's
-rows stay, and it gets its state back when a plan names it again.
+A sweep's id does not include the settings of its points, such as the limit of `cap`, the load or,
+for a grid, its engines. So a point measured with other settings is a new cell beside the old one,
+which is marked as superseded: readers see the cells whose ids the newest plan has. Policy labels do
+not matter here, because they depend on the other policies of the suite. The old cell's rows stay,
+and its state is restored when a plan names it again.
 """
 
 import json
@@ -21,7 +21,7 @@ from tutti.tasks.sweeps.spec import policy_in
 
 
 def enter_plan(plan: Plan, catalog: Catalog) -> None:
-    """Enter the sweep and its cells, all or nothing; those already there keep their state."""
+    """Enter the sweep and its cells, all or nothing; existing ones keep their state."""
     with catalog.transaction() as connection:
         spec = (plan.whole or plan.suite).model_dump_json()
         sweep = {"sweep_id": plan.sweep_id, "name": plan.suite.name, "created_at": cat.now()}
@@ -45,8 +45,8 @@ def enter_plan(plan: Plan, catalog: Catalog) -> None:
 
 
 def _rename(connection: sa.Connection, plan: Plan) -> None:
-    """Name model and policy of known cells as today's registry and suite do: neither the entry's
-    name nor a policy's label is in a cell's id."""
+    """Update the names of model and policy of known cells to today's registry and suite: neither
+    the entry's name nor a policy's label is in a cell's id."""
     cells, model = cat.cells.c, plan.config.model_name
     for label in {cell.policy for cell in plan.cells}:
         ids = [cell.cell_id for cell in plan.cells if cell.policy == label]
@@ -58,8 +58,7 @@ def _rename(connection: sa.Connection, plan: Plan) -> None:
 
 
 def _without_samples(connection: sa.Connection, ids: Sequence[str]) -> set[str]:
-    """Cells whose samples are not entered: new ones, and those that retention removed, which are
-    planned anew."""
+    """Return cells whose samples are not entered: new ones, and those that retention removed."""
     cells, samples = cat.cells.c, cat.samples.c
     entered = sa.exists().where(samples.cell_id == cells.cell_id)
     bare: set[str] = set()
@@ -73,7 +72,8 @@ def _without_samples(connection: sa.Connection, ids: Sequence[str]) -> set[str]:
 
 
 def _complete_finished(plan: Plan, connection: sa.Connection) -> None:
-    """Cells whose run was killed between its last commit and saying so: nobody runs them again."""
+    """Mark finished cells whose run was killed before it updated their status; no run would do so
+    later."""
     cells, states = cat.cells.c, cat.attempt_states.c
     finished = sa.select(sa.func.count(sa.distinct(states.sample_id)))
     finished = finished.where(states.cell_id == cells.cell_id, is_finished())
@@ -87,8 +87,7 @@ def _complete_finished(plan: Plan, connection: sa.Connection) -> None:
 
 
 def _enter_artifacts(plan: Plan, connection: sa.Connection) -> None:
-    """The cells, and the sweep made of them, with what each comes from; as `enter_artifact` does
-    one by one."""
+    """Enter the cells and their sweep with their parents, as `enter_artifact` does one by one."""
     made: dict[str, tuple[dict[str, Any], list[str]]] = {}
     for cell in plan.cells:
         detail = {"policy": cell.policy, "concurrency": cell.concurrency, "repeat": cell.repeat}
@@ -116,7 +115,7 @@ def _enter_artifacts(plan: Plan, connection: sa.Connection) -> None:
 
 
 def _known(connection: sa.Connection, column: "sa.Column[str]", ids: Sequence[str]) -> set[str]:
-    """Those of `ids` that `column` holds."""
+    """Return those of `ids` that `column` contains."""
     found: set[str] = set()
     for start in range(0, len(ids), IDS_AT_ONCE):
         query = sa.select(column).where(column.in_(ids[start : start + IDS_AT_ONCE]))
@@ -165,11 +164,11 @@ POINT = ("benchmark", "model", "policy", "concurrency", "repeat")
 
 
 def supersede(plan: "Plan", connection: sa.Connection) -> None:
-    """Mark the sweep's cells at the plan's points whose ids the plan does not have; give those that
-    it has again their state back. Within the caller's transaction.
+    """Mark the sweep's cells at the plan's points whose ids the plan lacks as superseded; restore
+    the state of those that it has again. Runs within the caller's transaction.
 
-    A plan has all that is current of its policies at its levels, however they are called; a probe
-    leaves alone the suite's other policies.
+    A plan has all current cells of its policies at its levels, under any label; a probe does not
+    touch the suite's other policies.
     """
     cells, config = cat.cells.c, plan.config
     # Before entries' names were recorded, the name was the served one.

@@ -1,9 +1,9 @@
-"""What a sweep would do: which cells are there, which would run, how long, at what cost.
+"""Estimate of a sweep: which cells exist, which would run, how long and at what cost.
 
-In: a suite, or a plan, and the store. Out: a `PlanEstimate`, and what to know before a plan runs.
-Nothing is started or entered. Times and money are those of past cells of the same benchmark and
-model: of the same policy and concurrency where there are some, else of the nearest concurrency,
-which is said.
+In: a suite, or a plan, and the store. Out: a `PlanEstimate`, and the notices before a run. Nothing
+is started or entered. Times and costs are those of past cells of the same benchmark and model: of
+the same policy and concurrency if there are some, else of the nearest concurrency, which the
+estimate states.
 """
 
 import math
@@ -78,7 +78,7 @@ group by cell_id
 
 @dataclass(frozen=True)
 class CellEstimate:
-    """What would become of one cell."""
+    """The estimate of one cell."""
 
     cell: Cell
     decision: Decision
@@ -96,7 +96,7 @@ class CellEstimate:
 
 @dataclass(frozen=True)
 class PlanEstimate:
-    """What a plan would do."""
+    """The estimate of a plan."""
 
     # Not shown: asyncio.run shows what it returns to nobody, which took as long as all else.
     plan: Plan = field(repr=False)
@@ -112,9 +112,9 @@ class PlanEstimate:
 
     @classmethod
     def of(cls, suite: Suite, models: Path) -> "tuple[PlanEstimate, ...]":
-        """What running `suite` now would do: one for each of its benchmarks and models.
+        """Return the estimates of running `suite` now, one for each of its benchmarks and models.
 
-        Raises RegistryError, BenchmarkError, and SuiteError where its tasks are yet to be made.
+        Raises RegistryError, BenchmarkError, and SuiteError if its tasks do not exist yet.
         """
         every = suite.parts()
         Deployment.check(pick_models(models, dict.fromkeys(part.model for part in every)))
@@ -123,27 +123,27 @@ class PlanEstimate:
 
     @property
     def seconds(self) -> float | None:
-        """Of all cells that would run; None where one of them is not known."""
+        """Seconds of all cells that would run; None if one is unknown."""
         return _sum(each.seconds for each in self.cells if each.missing)
 
     @property
     def cost_usd(self) -> float | None:
-        """Of all cells that would run; None where one of them is not known."""
+        """Cost of all cells that would run; None if one is unknown."""
         return _sum(each.cost_usd for each in self.cells if each.missing)
 
     @property
     def warnings(self) -> list[str]:
-        """What speaks against the plan."""
+        """Warnings about the plan."""
         return [line] if (line := greedy_line(self.plan)) else []
 
     @property
     def detectable_words(self) -> str:
-        """The measure and its figures in words; empty where there are none."""
+        """The measure and its figures as text; empty if there are none."""
         return detectable_words(self.measure, self.expected, self.detectable)
 
 
 def outlook_of(plan: Plan, catalog: Catalog) -> PlanEstimate:
-    """See the module."""
+    """Return the estimate of a plan."""
     past = _past(plan, catalog)
     lost = _lost(plan, catalog)
     stale = _stale(plan, catalog, lost)
@@ -164,7 +164,7 @@ def outlook_of(plan: Plan, catalog: Catalog) -> PlanEstimate:
 
 
 def _past(plan: Plan, catalog: Catalog) -> list[dict[str, Any]]:
-    """Past cells of the plan's benchmark and model."""
+    """Return past cells of the plan's benchmark and model."""
     config = plan.config
     of = {"benchmark": plan.suite.benchmark_name, "model": config.model_name}
     of |= {"served": config.served_name, "engine": config.engine_id}
@@ -172,11 +172,11 @@ def _past(plan: Plan, catalog: Catalog) -> list[dict[str, Any]]:
 
 
 def notices(plan: Plan, catalog: Catalog, limits_usd: bool = False) -> list[tuple[str, str]]:
-    """What to know before a plan runs, each with its style: unsafe programs, calls that no limit in
-    USD counts, trials that will be alike, and the difference in score that its cells can show.
+    """Return notices before a plan runs, each with its style: unsafe programs, calls that no limit
+    in USD counts, trials that will be alike, and the difference in score that its cells can show.
 
-    `limits_usd`: whether the run has a limit besides the suite's own. Raises SandboxUnavailable
-    where it runs programs and no level may be used, PriceError for an invalid price file.
+    `limits_usd`: whether the run has a limit besides the suite's own. Raises SandboxUnavailable if
+    it runs programs and no sandbox level may be used, PriceError for an invalid price file.
     """
     every = [
         ("bold red", sandbox_alarm(plan)),
@@ -197,7 +197,7 @@ class UnpricedModels(NamedTuple):
 
 
 def unpriced_models(plan: Plan) -> UnpricedModels:
-    """The models of a plan without a price. Raises PriceError for an invalid price file."""
+    """Return the models of a plan without a price. Raises PriceError for an invalid price file."""
     suite, config = plan.suite, plan.config
     served = [*config.roles.experts.values()]
     own = {one.name: one.model for one in served}
@@ -209,7 +209,8 @@ def unpriced_models(plan: Plan) -> UnpricedModels:
 
 
 def unpriced_line(plan: Plan, limits_usd: bool = False) -> str:
-    """Which models a sweep's limits in USD do not count; empty where there are none, or no limits.
+    """Return a notice of the models that a sweep's limits in USD do not count; empty without such
+    models or limits.
 
     `limits_usd`: whether the run has a limit besides the suite's own. Raises PriceError for an
     invalid price file.
@@ -242,7 +243,7 @@ def _unpriced(models: Mapping[str, Model]) -> list[str]:
 
 
 def greedy_line(plan: Plan) -> str:
-    """What to say of such a sweep before it runs; empty for one trial, or where answers vary.
+    """Return a notice that greedy trials will be alike; empty for one trial, or if answers vary.
 
     A harness of the user's own has its own sampling, and is not judged.
     """
@@ -257,9 +258,9 @@ def greedy_line(plan: Plan) -> str:
 
 
 def detectable_line(plan: Plan, catalog: Catalog) -> str:
-    """Before a run, in a line: the difference in score that two of the plan's cells can show.
+    """Return a notice of the difference in score that two of the plan's cells can show.
 
-    Empty for a plan of a single task or set-up: there is nothing to compare.
+    Empty for a plan of a single task or set-up, because there is nothing to compare.
     """
     models = () if plan.whole is None else plan.whole.models
     if len({(cell.policy, cell.concurrency) for cell in plan.cells}) < 2 and len(models) < 2:
@@ -269,7 +270,7 @@ def detectable_line(plan: Plan, catalog: Catalog) -> str:
 
 
 def detectable_words(measure: str, expected: float | None, detectable: float | None) -> str:
-    """A `PlanEstimate`'s measure and figures in words; empty where it has none."""
+    """Format a `PlanEstimate`'s measure and figures; empty if it has none."""
     if detectable is None:
         return ""
     if detectable > 1:
@@ -282,7 +283,7 @@ def detectable_words(measure: str, expected: float | None, detectable: float | N
 
 
 def _measure(plan: Plan, catalog: Catalog) -> str:
-    """The headline of the plan's task set, as the view `headlines` has it for its cells."""
+    """Return the headline of the plan's task set, as in the view `headlines`."""
     artifact = catalog.artifact(plan.config.task_set.task_set_id) or {"detail": {}}
     detail: Mapping[str, Any] = artifact["detail"] or {}
     # Task sets of before headlines were recorded have the name of their scorer alone.
@@ -296,7 +297,7 @@ def _expected(past: Sequence[Mapping[str, Any]]) -> float | None:
 
 
 def _detectable(plan: Plan, before: float | None) -> float | None:
-    """Of the cells with the fewest trials."""
+    """Return the detectable difference of the cells with the fewest trials."""
     fewest = min(plan.cells, key=lambda cell: len(cell.samples))
     tasks = len({sample.task.task_id for sample in fewest.samples})
     if tasks < 2:
@@ -331,7 +332,7 @@ def _cell(
 
 
 def _unbegun(cell: Cell, begun: Set[str], elsewise: Set[Point]) -> str | None:
-    """Why a cell has no attempt; None if it has one."""
+    """Return why a cell has no attempt; None if it has one."""
     if cell.cell_id in begun:
         return None
     if (cell.policy, cell.concurrency, cell.repeat) in elsewise:
@@ -340,7 +341,7 @@ def _unbegun(cell: Cell, begun: Set[str], elsewise: Set[Point]) -> str | None:
 
 
 def _like(cell: Cell, past: Sequence[Mapping[str, Any]]) -> tuple[Sequence[Mapping[str, Any]], str]:
-    """Past cells that tell most of this one, and in words which they are."""
+    """Return the most similar past cells of this one, and a description of them."""
     timed = [row for row in past if row["seconds"]]
     if not timed:
         return [], "no past cell of this benchmark and model"
@@ -358,7 +359,7 @@ def _like(cell: Cell, past: Sequence[Mapping[str, Any]]) -> tuple[Sequence[Mappi
 
 
 def _begun(plan: Plan, catalog: Catalog) -> set[str]:
-    """Cells that have an attempt."""
+    """Return the cells that have an attempt."""
     states, found = cat.attempt_states, set()
     ids = [cell.cell_id for cell in plan.cells]
     for start in range(0, len(ids), IDS_AT_ONCE):
@@ -369,7 +370,7 @@ def _begun(plan: Plan, catalog: Catalog) -> set[str]:
 
 
 def _elsewise(plan: Plan, catalog: Catalog) -> set[Point]:
-    """Points that a sweep of the plan's name has measured otherwise."""
+    """Return points that a sweep of the plan's name measured with other settings."""
     wanted: dict[str, Any] = {"sweep": plan.suite.name, "benchmark": plan.suite.benchmark_name}
     wanted |= {"model": plan.config.model_name, "cells": [cell.cell_id for cell in plan.cells]}
     found = query(ELSEWISE, catalog.home, wanted)
@@ -377,8 +378,8 @@ def _elsewise(plan: Plan, catalog: Catalog) -> set[Point]:
 
 
 def _stale(plan: Plan, catalog: Catalog, lost: Mapping[str, int]) -> dict[str, str]:
-    """Cells with attempts that today's scorer has not scored, or that it failed on, where the store
-    has what it needs; each with the reason."""
+    """Return cells with attempts that today's scorer has not scored, or failed on, although the
+    store has its inputs; each with the reason."""
     benchmark = plan.config.task_set.benchmark
     if not benchmark.is_scored or shipped_harness(plan.suite.command) is not None:
         return {}
@@ -417,8 +418,8 @@ def _sum(values: Iterable[float | None]) -> float | None:
 def engines_of(suite: Suite, models: Path) -> dict[str, str]:
     """A line for each engine that the suite needs: its server, device, parsers, fit, and GPUs.
 
-    Nothing is started. Raises RegistryError where engines that run at the same time do not fit, or
-    a command is refused.
+    Nothing is started. Raises RegistryError if engines that run at the same time do not fit, or a
+    command is refused.
     """
     lines: dict[str, str] = {}
     with open_catalog() as catalog:
@@ -440,7 +441,7 @@ def _outlook_of_part(part: Suite, whole: Suite, models: Path, catalog: Catalog) 
 
 
 def _tasks(suite: Suite, catalog: Catalog) -> tuple[TaskSet, str | None]:
-    """What the suite measures, and the index that it searches."""
+    """Return the suite's task set, and the index that it searches."""
     if suite.request is None:
         named = named_index(suite)
         index_id = named and read_manifest(find_index(named, catalog))["index_id"]

@@ -1,6 +1,6 @@
-"""An index over the standard library with its service, and task sets made with it.
+"""An index over the standard library with its service, and task sets that use it.
 
-What every measuring flow begins with; `Deployment` adds the models.
+Every measuring flow begins with it; `Deployment` adds the models.
 """
 
 import asyncio
@@ -28,7 +28,7 @@ from tutti.tasks.task_sets import Source, make_set
 
 @dataclass(frozen=True)
 class SearchService:
-    """An index and the service that searches it."""
+    """An index and its search service."""
 
     index_id: str
     search_url: str
@@ -38,8 +38,8 @@ class SearchService:
     async def open(
         cls, catalog: Catalog, log: StageLog, folder: Path | None = None
     ) -> AsyncIterator["SearchService"]:
-        """Serve the index in `folder` for the block; without, that over the standard library, which
-        is built or reused."""
+        """Serve the index in `folder` for the block; by default that over the standard library,
+        which is built or reused."""
         for role in reap_stale(catalog):
             log.console.print(f"[yellow]ended a {role} process that an earlier run left behind[/]")
         folder = folder or await index_stdlib(log, catalog)
@@ -53,9 +53,9 @@ class SearchService:
     async def of_suites(
         cls, suites: Sequence[Suite], catalog: Catalog, log: StageLog
     ) -> AsyncIterator["SearchService | None"]:
-        """What the tasks of one of the suites search; None where all search nothing.
+        """Serve the index that the suites' tasks search; yield None if they search nothing.
 
-        Raises SuiteError where there is no such index, or suites search different ones.
+        Raises SuiteError if there is no such index, or suites search different ones.
         """
         indexes = dict.fromkeys(named_index(suite) for suite in suites)
         found = [named for named in indexes if named is not None]
@@ -77,18 +77,18 @@ class SearchService:
 
 @stage(name="index", tags=("embedder",))
 async def index_stdlib(_: StageProgress, catalog: Catalog) -> Path:
-    """Build, or reuse, the index over the standard library; returns its folder."""
+    """Build or reuse the index over the standard library; return its folder."""
     return await asyncio.to_thread(lambda: build_index(load_stdlib_corpus(), catalog))
 
 
 @stage(name="tasks")
 async def make_tasks(progress: StageProgress, source: Source, catalog: Catalog) -> str:
-    """Make, or reuse, the set of a source; returns its id."""
+    """Make or reuse the set of a source; return its id."""
     return await make_set(source, catalog, progress.show)
 
 
 def find_index(named: str, catalog: Catalog) -> Path:
-    """The folder of an index that a suite names by its id or folder. Raises SuiteError."""
+    """Return the folder of an index that a suite names by its id or folder. Raises SuiteError."""
     entry = catalog.artifact(named) if named.startswith("index:") else {"path": Path(named)}
     folder = None if entry is None else entry["path"]
     if folder is not None and (folder / MANIFEST).is_file():
@@ -100,14 +100,14 @@ def find_index(named: str, catalog: Catalog) -> Path:
 
 
 def named_index(suite: Suite) -> str | None:
-    """The index that a suite names for its agent, or else that its set of questions is about."""
+    """The index that a suite names for its agent, or else the index of its set of questions."""
     return suite.harness.search_index or index_of(suite.benchmark)
 
 
 async def task_set_of(
     suite: Suite, library: SearchService | None, catalog: Catalog, log: StageLog
 ) -> TaskSet:
-    """Make, or read, what a suite measures."""
+    """Make or read the task set of a suite."""
     if suite.request is None:
         return await enter_benchmark(log, suite, catalog)
     assert library is not None, "`SearchService.of_suites` opened it"

@@ -1,8 +1,8 @@
-"""Which samples of a plan are finished, and which of its cells have samples to run.
+"""Finished samples of a plan, and cells with samples to run.
 
 A sample is finished when it has an attempt whose outcome is the model's own. A cell that ended
-early is over as long as the suite asks for the same again: the code and value of its `EndReason`
-are compared with those of the suite (`EndReason.asked_by`); the text is for people.
+early is over while the suite still has the same rule: the code and value of its `EndReason` are
+compared with those of the suite (`EndReason.asked_by`); the text is for people.
 """
 
 import math
@@ -23,7 +23,7 @@ REASON_COLUMNS = ("reason", "reason_code", "reason_value", "reason_reference")
 
 @dataclass(frozen=True)
 class EndReason:
-    """Why no more samples are given out."""
+    """Why a run starts no more samples."""
 
     code: CellReason
     text: str
@@ -39,7 +39,7 @@ class EndReason:
 
     @staticmethod
     def columns_of(reason: "EndReason | None") -> dict[str, Any]:
-        """As columns of `cells`; None: of a cell that ended as a matter of course."""
+        """Return the reason as columns of `cells`; None for a cell that ended normally."""
         if reason is None:
             return dict.fromkeys(REASON_COLUMNS)
         values = (reason.text, str(reason.code), reason.value, reason.reference)
@@ -55,7 +55,8 @@ class EndReason:
 
     @classmethod
     def asked_by(cls, suite: Suite) -> "dict[CellReason, EndReason]":
-        """What ends a cell of `suite` early; a stopping rule adds its finding to the text."""
+        """Return the reasons that can end a cell of `suite` early; a stopping rule adds its finding
+        to the text."""
         found = list[EndReason]()
         rules, max_cell_s = suite.stopping, suite.limits.max_cell_s
         if rules.saturation is not None:
@@ -76,14 +77,14 @@ IDS_AT_ONCE = 500  # bound variables of one statement
 
 
 def finished_samples(catalog: Catalog, cell: Cell) -> set[str]:
-    """Ids of the cell's samples that have an attempt whose outcome is the model's own."""
+    """Return ids of the cell's samples that have an attempt whose outcome is the model's own."""
     states = cat.attempt_states
     query = sa.select(states.c.sample_id).where(states.c.cell_id == cell.cell_id, is_finished())
     return {row["sample_id"] for row in catalog.rows(query)}
 
 
 def finished_counts(catalog: Catalog, cells: Sequence[Cell]) -> dict[str, int]:
-    """How many such samples each of `cells` has, by cell id: one question for a whole sweep."""
+    """Return the number of such samples by cell id of `cells`, in one query for a whole sweep."""
     states, ids = cat.attempt_states, [cell.cell_id for cell in cells]
     counts = dict.fromkeys(ids, 0)
     for start in range(0, len(ids), IDS_AT_ONCE):
@@ -96,14 +97,14 @@ def finished_counts(catalog: Catalog, cells: Sequence[Cell]) -> dict[str, int]:
 
 
 def is_finished() -> "sa.ColumnElement[bool]":
-    """Of a row of `attempt_states`: it has ended, and not by the machine's fault."""
+    """Condition on a row of `attempt_states`: it has ended, and not because of the machine."""
     states = cat.attempt_states
     counts = states.c.status.not_in(("infra_error", "cancelled"))
     return (states.c.state == "done") & counts
 
 
 def missing_cells(plan: Plan, catalog: Catalog) -> list[Cell]:
-    """The plan's cells that have samples to run, in order."""
+    """Return the plan's cells that have samples to run, in order."""
     finished = finished_counts(catalog, plan.cells)
     rows = catalog.rows(sa.select(cat.cells).where(cat.cells.c.sweep_id == plan.sweep_id))
     over = {row["cell_id"] for row in rows if is_over(plan.suite, row)}
@@ -115,15 +116,15 @@ def missing_cells(plan: Plan, catalog: Catalog) -> list[Cell]:
 
 
 def is_over(suite: Suite, row: Mapping[str, Any]) -> bool:
-    """Whether a cell (`row` of `cells`) that ended early stays so: the suite still asks for what
-    ended it."""
+    """Whether a cell (`row` of `cells`) that ended early stays so: the suite still has the rule
+    that ended it."""
     if row["status"] != cat.ENDED_EARLY:
         return False
     return any(reason.is_of(row) for reason in EndReason.asked_by(suite).values())
 
 
 def unfinished_cells(suite: Suite, sweep_id: str) -> int:
-    """How many cells of the suite in this user's store are not complete, without those of an
+    """Return the number of incomplete cells of the suite in this user's store, without those of an
     earlier plan of the same sweep."""
     cells = cat.cells.c
     unfinished = sa.select(cells.cell_id).where(

@@ -1,9 +1,9 @@
-"""Turn a suite and its set-up into cells with content-hash ids, in the order they run.
+"""Conversion of a suite and its set-up into cells with content-hash ids, in running order.
 
-Ids are hashes of all that decides an answer, a score or a time, by the marks of the suite's fields
-(`tasks.sweeps.spec.marks`). A field that is left at its default adds nothing, so what was measured
-before the field existed is found again. A field stands in an id by its own name, whatever group of
-the suite it is in.
+Ids are hashes of everything that determines an answer, a score or a time, by the marks of the
+suite's fields (`tasks.sweeps.spec.marks`). A field at its default adds nothing, so measurements
+from before the field existed stay valid. An id contains a field's own name, independent of its
+group in the suite.
 """
 
 from collections.abc import Iterator
@@ -56,7 +56,7 @@ LINES = ("command", "mcp")
 
 
 def sweep_content(suite: Suite, config: CellConfig) -> dict[str, Any]:
-    """What all cells of a sweep share that decides an answer or its score."""
+    """Return what all cells of a sweep share that determines an answer or its score."""
     content: dict[str, Any] = {key: suite.value_of(name) for name, key in ALWAYS.items()}
     content |= {"benchmark": suite.benchmark_name, "trials": suite.samples_of_each}
     content |= {
@@ -77,7 +77,7 @@ def sweep_content(suite: Suite, config: CellConfig) -> dict[str, Any]:
 
 
 def sweep_id_of(suite: Suite, config: CellConfig) -> str:
-    """The id of a sweep of one benchmark and one model.
+    """Return the id of a sweep of one benchmark and one model.
 
     The axes are not in it: a level or a repeat that is added later adds cells to the same sweep.
     """
@@ -88,8 +88,8 @@ def sweep_id_of(suite: Suite, config: CellConfig) -> str:
 def grid_id_of(suite: Suite) -> str | None:
     """The id that the parts of a grid share; None for a suite of one benchmark and one model.
 
-    It is of the name and the settings, not of the axes: a model that is added later, or an engine
-    that is newer, belongs to the same sweep. Cells that are no longer in its plan are superseded.
+    It depends on the name and the settings, not on the axes: a model that is added later, or a
+    newer engine, belongs to the same sweep. Cells that are no longer in its plan are superseded.
     """
     if not suite.is_grid:
         return None
@@ -106,7 +106,7 @@ def grid_id_of(suite: Suite) -> str | None:
 
 
 def _is_default(suite: Suite, name: str, value: Any) -> bool:
-    """Whether a stated value is what an omitted one comes to."""
+    """Whether a value equals the default of the field."""
     if name in OF_BENCHMARK:
         return _own_defaults(suite, name) == {value}
     if name in OF_ROWS:
@@ -122,8 +122,8 @@ def _is_default(suite: Suite, name: str, value: Any) -> bool:
 
 
 def _own_defaults(suite: Suite, name: str) -> set[str]:
-    """What a field of `OF_BENCHMARK` comes to where it is omitted, of each benchmark of a grid that
-    has a use for it. Raises BenchmarkError."""
+    """Return the defaults of a field of `OF_BENCHMARK`, for each benchmark of a grid that uses it.
+    Raises BenchmarkError."""
     given = {part.benchmark: part.data for part in suite.parts()}
     omitted = {each: data.model_copy(update={name: None}) for each, data in given.items()}
     return {
@@ -134,10 +134,10 @@ def _own_defaults(suite: Suite, name: str) -> set[str]:
 
 
 class CellIds:
-    """Makes the ids of one sweep's cells."""
+    """The ids of one sweep's cells."""
 
     def __init__(self, suite: Suite, config: CellConfig, grid_id: str | None) -> None:
-        """`grid_id` is that of the grid that the suite is a part of."""
+        """`grid_id` is that of the grid of which the suite is a part."""
         self._suite, self._parents = suite, config.parents
         # A grid's cells are no other sweep's.
         self._content = sweep_content(suite, config) | {"sweep": grid_id or suite.name}
@@ -149,7 +149,7 @@ class CellIds:
             self._settings["engines"] = config.engines(suite)
 
     def of(self, policy: Policy, concurrency: int, repeat: int, trials: int) -> str:
-        """The id of one point of the grid."""
+        """Return the id of one point of the grid."""
         point = policy.content | {"concurrency": concurrency, "repeat": repeat}
         if trials != self._suite.samples_of_each:
             point["trials"] = trials
@@ -157,7 +157,7 @@ class CellIds:
 
 
 def sample_id_of(cell_id: str, task_id: str, trial: int) -> str:
-    """The id of one task at one trial of a cell."""
+    """Return the id of one task at one trial of a cell."""
     return artifact_id("sample", [cell_id, task_id, trial])
 
 
@@ -187,13 +187,13 @@ class Cell:
 
     @property
     def seed(self) -> int:
-        """Of its models' sampling and of its arrivals."""
+        """The seed of its models' sampling and of its arrivals."""
         return max(self.repeat, 0)
 
 
 @dataclass(frozen=True)
 class Plan:
-    """A sweep's cells, in the order they run."""
+    """A sweep's cells, in running order."""
 
     sweep_id: str
     suite: Suite
@@ -204,12 +204,12 @@ class Plan:
 
 
 def plan_of(suite: Suite, config: CellConfig, whole: Suite | None = None) -> Plan:
-    """The cells of `suite`. Policies alternate so that drift of the machine is no effect.
+    """The plan of `suite`. Policies alternate, so that machine drift does not affect one only.
 
-    Each cell has the same tasks, in the same order, with the same seeds; of a higher level more
-    trials where `min_samples_per_session` says so. `whole` is the suite that this one is a part or
-    a probe of. Raises SuiteError where the suite's agent or its search is not made for such tasks,
-    a harness's package cannot honour its models or limits, or its trace is too short.
+    Each cell has the same tasks, in the same order, with the same seeds; higher levels have more
+    trials if `min_samples_per_session` requires it. `whole` is the suite of which this one is a
+    part or a probe. Raises SuiteError if the suite's agent or its search does not fit such tasks, a
+    harness's package cannot honour its models or limits, or its trace is too short.
     """
     model = config.model
     suite = suite.with_reply_tokens(None if model is None else model.context_tokens)
@@ -238,7 +238,7 @@ def plan_of(suite: Suite, config: CellConfig, whole: Suite | None = None) -> Pla
 
 
 def _labels(suite: Suite, whole: Suite | None) -> dict[str, str]:
-    """What tables call each policy of `suite`: what `whole` calls it, if it is a probe of that."""
+    """Return the label of each policy of `suite`: that in `whole`, if it is a probe of that."""
     known = {} if whole is None else whole.each_policy
     return {
         own: next((label for label, each in known.items() if each == policy), own)
@@ -247,7 +247,8 @@ def _labels(suite: Suite, whole: Suite | None) -> dict[str, str]:
 
 
 def _run_order(suite: Suite) -> Iterator[tuple[str, int, int, int]]:
-    """(policy, concurrency, repeat, block) of each cell, block by block: one level once each."""
+    """Yield (policy, concurrency, repeat, block) of each cell, block by block: one level once
+    each."""
     for repeat in range(suite.repetition.repeats):
         for place, concurrency in enumerate(suite.concurrency):
             policies = list(suite.each_policy)
@@ -266,13 +267,13 @@ def _run_order(suite: Suite) -> Iterator[tuple[str, int, int, int]]:
 
 
 def _trials(suite: Suite, concurrency: int, tasks: int) -> int:
-    """Samples of each task in a cell: so many that each session has its share."""
+    """Return the samples of each task in a cell, enough that each session has its share."""
     needed = -(-suite.repetition.min_samples_per_session * concurrency // max(tasks, 1))
     return max(suite.samples_of_each, needed)
 
 
 def runs_programs(plan: Plan) -> bool:
-    """Whether its agents, its scorers or its domains' tools run what a model wrote."""
+    """Whether its agents, its scorers or its domains' tools run code that a model wrote."""
     benchmark = plan.config.task_set.benchmark
     if benchmark.scoring.needs == "sandbox" or plan.suite.command is not None:
         return benchmark.scoring.needs == "sandbox"
@@ -281,7 +282,7 @@ def runs_programs(plan: Plan) -> bool:
 
 
 def sandbox_level(plan: Plan) -> str | None:
-    """Raises SandboxUnavailable where it runs programs and no level may be used."""
+    """The sandbox level. Raises SandboxUnavailable if it runs programs and no level may be used."""
     try:
         with unsafe_sandbox(plan.suite.harness.unsafe_sandbox):
             return level_for_models()
@@ -292,7 +293,7 @@ def sandbox_level(plan: Plan) -> str | None:
 
 
 def sandbox_alarm(plan: Plan) -> str:
-    """What to say in red before such a sweep runs; "" where walls are there, or nothing runs.
+    """A warning, shown in red, for a sweep that runs programs without isolation; "" otherwise.
 
     Raises SandboxUnavailable as `sandbox_level`.
     """

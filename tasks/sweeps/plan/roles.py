@@ -1,6 +1,6 @@
-"""Who does what in a sweep besides the model that is measured: judge, user, an agent's experts.
+"""The roles of a sweep besides the measured model: judge, user, an agent's experts.
 
-In: a suite, and where each model is served. Out: the roles' models, for ids and for attempts.
+In: a suite, and the address of each model. Out: the roles' models, for ids and for attempts.
 """
 
 from collections.abc import Mapping
@@ -14,7 +14,7 @@ from tutti.tasks.sweeps.spec import Suite, SuiteError
 
 @dataclass(frozen=True)
 class ServedModel:
-    """A model of the registry, as it is reached."""
+    """A model of the registry with its address."""
 
     name: str
     """The entry's name, which calls give."""
@@ -23,13 +23,13 @@ class ServedModel:
 
     @property
     def content(self) -> list[Any]:
-        """What it is, for ids."""
+        """The content for ids."""
         return [self.engine_id, self.model.asked]
 
 
 @dataclass(frozen=True)
 class Roles:
-    """Who does what in a sweep besides the model that is measured."""
+    """The models of a sweep's roles, besides the measured model."""
 
     WARM: ClassVar[float] = 1.0
     """The temperature of users, and of judges whose rule states none: votes differ by their seeds,
@@ -43,7 +43,7 @@ class Roles:
 
     @property
     def content(self) -> dict[str, Any]:
-        """What they are, for ids; empty where there are none."""
+        """The content for ids; empty if there are no roles."""
         named = {"judge": self.judge, "user": self.user}
         found: dict[str, Any] = {role: one.content for role, one in named.items() if one}
         if self.agent is not None:
@@ -53,7 +53,7 @@ class Roles:
 
     @property
     def engine_ids(self) -> list[str]:
-        """What serves them, each once."""
+        """The ids of their engines, each once."""
         every = [self.judge, self.user, *self.experts.values()]
         return sorted({one.engine_id for one in every if one is not None})
 
@@ -62,7 +62,7 @@ NO_ROLES = Roles()
 
 
 def other_models(suite: Suite) -> list[str]:
-    """Names in the registry of what `suite` needs besides the model that it measures.
+    """Return names in the registry of the models that `suite` needs besides the measured one.
 
     Raises SuiteError, also for an agent's file.
     """
@@ -72,7 +72,7 @@ def other_models(suite: Suite) -> list[str]:
 
 
 def roles_of(suite: Suite, served: Mapping[str, ServedModel]) -> Roles:
-    """The roles of `suite`, whose models are `served` by their names in the registry."""
+    """Return the roles of `suite`, whose models are `served` by their names in the registry."""
     named, file = suite.roles, _agent(suite)
     return Roles(
         judge=None if named.judge is None else served[named.judge],
@@ -90,7 +90,7 @@ def _agent(suite: Suite) -> AgentFile | None:
 
 
 def _experts(suite: Suite, file: AgentFile | None) -> dict[str, str]:
-    """Of each model that the agent's file names, its name in the registry."""
+    """Return for each model that the agent's file names its name in the registry."""
     names = sorted(file.models) if file is not None else []
     if unknown := sorted(suite.roles.experts.keys() - set(names)):
         raise SuiteError(

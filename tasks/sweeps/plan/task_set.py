@@ -1,8 +1,8 @@
 """The task set that a suite measures: tutti's own, or a benchmark's tasks with their prompts.
 
-A benchmark's tasks are read and selected each time, and entered in `tasks` once; a task set's id is
-the content of its tasks, of the prompt that they are rendered with, and of how they are scored.
-What a benchmark, or a harness that tutti ships for it, needs is checked before anything starts.
+A benchmark's tasks are read and selected each time, and entered in `tasks` once. A task set's id
+depends on the content of its tasks, their prompt, and their scoring. The requirements of a
+benchmark, or of a harness that tutti ships for it, are checked before anything starts.
 """
 
 from collections.abc import Sequence
@@ -33,7 +33,7 @@ from tutti.tasks.task_sets import Task
 
 @dataclass(frozen=True)
 class TaskSet:
-    """What a suite measures."""
+    """The task set that a suite measures."""
 
     task_set_id: str
     benchmark: Benchmark
@@ -43,27 +43,27 @@ class TaskSet:
 
     @classmethod
     def read(cls, suite: Suite) -> "TaskSet":
-        """A benchmark's set; nothing is entered. Raises as `select_tasks`."""
+        """Return a benchmark's set without entering it. Raises as `select_tasks`."""
         refuse(role_faults(suite))
         benchmark, prompt, tasks = select_tasks(suite)
         return _task_set(benchmark, prompt, tasks)
 
     @staticmethod
     def first_prompt(suite: Suite) -> str:
-        """The first prompt as a model would get it. Raises as `select_tasks`."""
+        """Return the first prompt as a model would get it. Raises as `select_tasks`."""
         benchmark, prompt, tasks = select_tasks(suite)
         return first_prompt(benchmark, tasks, prompt)
 
     @classmethod
     def made(cls, task_set_id: str, catalog: Catalog, suite: Suite) -> "TaskSet":
-        """The split that a suite names of a set that tutti made for it."""
+        """Return the split that a suite names of a set that tutti generated for it."""
         benchmark = open_named(suite.benchmark, suite.data)
         tasks = read_split(catalog, task_set_id, suite.data.split or benchmark.split)
         asked = (replace(each, messages=tuple(opening(each.inputs["question"]))) for each in tasks)
         return cls(task_set_id, benchmark, tuple(asked))
 
     def agent(self, task: Task) -> Agent:
-        """How an attempt ends: the scorers of benchmarks find the answer in the text."""
+        """Return the agent, whose final answer the benchmark's scorer extracts from the text."""
         if self.benchmark.is_boxed:
             return Agent()
         calls_answer = bool(task.tools) and self.benchmark.world is None
@@ -71,9 +71,9 @@ class TaskSet:
 
 
 def select_tasks(suite: Suite) -> tuple[Benchmark, Prompt, list[Task]]:
-    """The suite's benchmark, its prompt, and the tasks it selects.
+    """Return the suite's benchmark, its prompt, and the tasks it selects.
 
-    Raises BenchmarkError (no such data, a bad row, a bad selection), SuiteError where none fits.
+    Raises BenchmarkError (no such data, a bad row, a bad selection), SuiteError if none fits.
     """
     asked = parse_benchmark(suite.benchmark)
     data = suite.data
@@ -110,7 +110,7 @@ def enter_task_set(suite: Suite, catalog: Catalog) -> TaskSet:
 
 
 def _reported(benchmark: Benchmark) -> dict[str, Any]:
-    """What reports read of a benchmark; nothing for the share of right answers alone."""
+    """The fields of a benchmark for reports; none if only the share of right answers counts."""
     found: dict[str, Any] = {}
     if benchmark.headline is not None:
         found["headline"] = benchmark.headline.detail()
@@ -120,7 +120,7 @@ def _reported(benchmark: Benchmark) -> dict[str, Any]:
 
 
 def _task_set(benchmark: Benchmark, prompt: Prompt, selected: Sequence[Task]) -> TaskSet:
-    """Raises BadPrompt."""
+    """Return the task set. Raises BadPrompt."""
     tasks = tuple(replace(each, messages=tuple(prompt.render(each))) for each in selected)
     said = [[each.task_id, content_hash(list(each.messages))] for each in tasks]
     task_set_id = artifact_id("task_set", [benchmark.name, benchmark.scorer, said])

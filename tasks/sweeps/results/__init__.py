@@ -1,4 +1,4 @@
-"""Figures of stored cells, read by SQL: a row a cell, repeats pooled, and their intervals."""
+"""Figures of stored cells, read by SQL: one row per cell, repeats pooled, and their intervals."""
 
 from typing import TYPE_CHECKING
 

@@ -47,8 +47,8 @@ def mean_interval(mean: float, deviation: float, n: int) -> Interval | None:
 def rate_per_min(counts: Sequence[int], seconds: float) -> Interval | None:
     """Interval of events per minute from `counts` in BINS equal bins of `seconds` in all.
 
-    By batch means, since neighbouring steps depend on each other. None where the window is too
-    short: fewer than MIN_STEPS events.
+    Uses batch means, because neighbouring steps are dependent. None if the window is too short:
+    fewer than MIN_STEPS events.
     """
     if seconds <= 0 or sum(counts) < MIN_STEPS:
         return None
@@ -70,10 +70,10 @@ def tail_interval(latencies_s: "NDArray[np.float64]") -> Interval | None:
 
 
 def from_interval(estimate: float, interval: Interval, at: float) -> tuple[float, Interval]:
-    """(p of no effect, interval at confidence `at`) of a ratio, by its 95 % `interval`.
+    """Return (p of no effect, interval at confidence `at`) of a ratio, by its 95 % `interval`.
 
-    Normal on the log scale with the spread that the interval shows. Raises ValueError where the
-    interval reaches 0.
+    Assumes a normal distribution on the log scale with the interval's spread. Raises ValueError if
+    the interval reaches 0.
     """
     low, high = interval
     if low <= 0:
@@ -85,7 +85,7 @@ def from_interval(estimate: float, interval: Interval, at: float) -> tuple[float
 
 
 def ratio(top: float, of_top: Interval, bottom: float, of_bottom: Interval) -> Interval | None:
-    """Interval of top / bottom from each one's interval; None where the bottom's reaches 0.
+    """Interval of top / bottom from each one's interval; None if the bottom's reaches 0.
 
     Source: Donner and Zou, "Closed-form confidence intervals for functions of the normal mean and
     standard deviation", Statistical Methods in Medical Research 21 (2012) 347 (MOVER for a ratio of

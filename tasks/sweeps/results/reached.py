@@ -1,7 +1,7 @@
-"""The load that a cell asked for against what it got, and the client as an instrument.
+"""A cell's intended and actual load, and the client as an instrument.
 
-In: a connection of `focus`. Out: one `Reached` a cell, of its window. A client that is late itself
-measures itself: the rule for that is `client_fault`.
+In: a connection of `focus`. Out: one `Reached` per cell, for its window. A late client measures
+itself; `client_fault` has the rule for that.
 """
 
 from dataclasses import dataclass

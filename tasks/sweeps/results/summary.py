@@ -64,7 +64,7 @@ Trial = tuple[str | None, float, float]
 
 
 def trial_scores(focused: "DuckDBPyConnection") -> dict[str, tuple[TrialScores, ...]]:
-    """Scores for k = 1, 2, … by cell; a cell with one trial a task is absent."""
+    """Scores for k = 1, 2, … by cell; a cell with one trial per task is absent."""
     scores = {}
     for cell_id, tasks in rows_by(focused, "cell_id", TASKS_SQL).items():
         groups = [
@@ -111,7 +111,7 @@ where cell_id = $cell and s.end_s >= w.start_s and s.end_s < w.end_s order by s.
 
 @dataclass(frozen=True)
 class CellSummary:
-    """One cell. Shares are 0 to 1, times seconds; None is "not known", never 0."""
+    """One cell. Shares are 0 to 1, times seconds; None means unknown, never 0."""
 
     cell_id: str
     sweep_id: str
@@ -214,8 +214,8 @@ RENAMED = {
 class LoadPoint:
     """The repeats of one (benchmark, model, policy, concurrency), pooled.
 
-    Intervals of rate, latency and cost: of one cell its own; of several, t over the repeats, which
-    differ more than the parts of one run do.
+    Intervals of rate, latency and cost: for one cell its own; for several, t over the repeats,
+    which differ more than the parts of one run do.
     """
 
     benchmark: str
@@ -253,8 +253,8 @@ class LoadPoint:
 
     @property
     def accuracy_interval(self) -> Interval | None:
-        """The mean of the repeats' own intervals, since their tasks are the same; None when nothing
-        was scored."""
+        """The mean of the repeats' own intervals, because their tasks are the same; None when
+        nothing was scored."""
         scored = [cell for cell in self.cells if cell.n]
         lows = [c.accuracy_low for c in scored if c.accuracy_low is not None]
         highs = [c.accuracy_high for c in scored if c.accuracy_high is not None]
@@ -263,13 +263,13 @@ class LoadPoint:
 
 
 def summarise(connection: "DuckDBPyConnection", sweep_id: str) -> list[CellSummary]:
-    """One row a cell of the sweep, in the order they were planned; empty for an unknown id."""
+    """Return one row per cell of the sweep, in planned order; empty for an unknown id."""
     with focus(connection, [sweep_id]) as focused:
         return cells_of(focused, sweep_id)
 
 
 def cells_of(focused: "DuckDBPyConnection", sweep_id: str) -> list[CellSummary]:
-    """`summarise` on a connection of `focus`."""
+    """Run `summarise` on a connection of `focus`."""
     bins: dict[str, list[int]] = {}
     for row in rows(focused, BINS_SQL):
         counts = bins.setdefault(row["cell_id"], [0] * intervals.BINS)
@@ -299,7 +299,7 @@ def in_order(cells: Sequence[CellSummary]) -> list[CellSummary]:
 
 
 def without_a_a(cells: Sequence[CellSummary]) -> list[CellSummary]:
-    """The cells that are measured for their own sake."""
+    """Return the cells without the A/A cells."""
     return [cell for cell in cells if cell.repeat != A_A]
 
 
@@ -317,7 +317,7 @@ def load_points(cells: Sequence[CellSummary]) -> list[LoadPoint]:
 
 
 def with_known_load(cells: Sequence[CellSummary]) -> list[CellSummary]:
-    """Without imported cells whose logs do not say how many sessions ran at once."""
+    """Return the cells without imported ones whose logs lack the number of concurrent sessions."""
     return [cell for cell in cells if cell.concurrency != UNKNOWN_LOAD]
 
 
@@ -340,13 +340,13 @@ def _intervals(
 
 
 def differing(item: CellSummary | LoadPoint, cells: Sequence[CellSummary]) -> list[str]:
-    """Benchmark and model of a cell or point, each where the cells differ in it."""
+    """Return the benchmark and model of a cell or point, each if the cells differ in it."""
     several = [key for key in ("benchmark", "model") if len({getattr(c, key) for c in cells}) > 1]
     return [getattr(item, key) for key in several]
 
 
 def pooled(cells: tuple[CellSummary, ...]) -> LoadPoint:
-    """Cells of one set-up as one point."""
+    """Pool cells of one set-up into one point."""
     first = cells[0]
     return LoadPoint(
         first.benchmark,

@@ -99,7 +99,7 @@ select cell_id, window_start_s as start_s, window_end_s as end_s, last_s from re
 def focus(
     connection: "DuckDBPyConnection", sweep_ids: Sequence[str]
 ) -> Iterator["DuckDBPyConnection"]:
-    """A connection to the same store that sees those sweeps alone; closed at the end."""
+    """Yield a connection to the same store that sees only those sweeps; it is closed at the end."""
     focused = connection.cursor()
     try:
         focused.execute("set timezone = 'UTC'")
@@ -127,14 +127,14 @@ def focus(
 
 
 def rows(connection: "DuckDBPyConnection", sql: str, **values: Any) -> list[dict[str, Any]]:
-    """The rows of one statement with `$name` parameters, as dictionaries."""
+    """Return the rows of one statement with `$name` parameters, as dictionaries."""
     cursor = connection.execute(sql, values)
     names = [column[0] for column in cursor.description or []]
     return [dict(zip(names, row, strict=True)) for row in cursor.fetchall()]
 
 
 def by_key(found: Sequence[Row], key: str) -> dict[Any, list[Row]]:
-    """Rows grouped by a column, in the order in which its values first occur."""
+    """Group rows by a column, in the order in which its values first occur."""
     groups: dict[Any, list[Row]] = {}
     for row in found:
         groups.setdefault(row[key], []).append(row)

@@ -1,4 +1,4 @@
-"""Run a plan: its services, its cells, their samples and attempts, and what ends a cell early."""
+"""Execution of a plan: its services, its cells, their samples and attempts, and early stops."""
 
 from typing import TYPE_CHECKING
 

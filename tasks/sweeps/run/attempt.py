@@ -142,7 +142,7 @@ def _stated(fields: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def take_spent(done: CommandTrajectory, spent: Mapping[str, float]) -> Cost:
-    """Add what the gateway counted for the attempt; returns the cost of judge and user."""
+    """Add the gateway's counts for the attempt; return the cost of judge and user."""
 
     def cost(role: str = "") -> Cost:
         return Cost(spent.get(f"{role}cost_usd", 0.0), int(spent.get(f"{role}unknown_costs", 0)))
@@ -163,7 +163,7 @@ def take_spent(done: CommandTrajectory, spent: Mapping[str, float]) -> Cost:
 
 
 class Attempts:
-    """Makes the attempts of one cell; an async context manager."""
+    """The attempts of one cell, as an async context manager."""
 
     def __init__(
         self,
@@ -190,7 +190,7 @@ class Attempts:
         self._open = contextlib.AsyncExitStack()
 
     async def __aenter__(self) -> "Attempts":
-        """Raises ToolUnavailable where an MCP server does not start."""
+        """Raises ToolUnavailable if an MCP server does not start."""
         async with contextlib.AsyncExitStack() as stack:
             self._client = await stack.enter_async_context(Client(self._url))
             self._http = await stack.enter_async_context(open_http())
@@ -230,10 +230,11 @@ class Attempts:
         attempt_id: str,
         settle: Callable[[Trajectory], None] = lambda trajectory: None,
     ) -> Trajectory:
-        """One attempt from its first call to its score. `settle` may change its status before it is
-        scored (`Failures.settle`).
+        """Make one attempt from its first call to its score. `settle` may change its status before
+        it is scored (`Failures.settle`).
 
-        A scorer that fails makes it a `scorer_error`. What it did is in the gateway's records.
+        If the scorer fails, the status is `scorer_error`; the gateway's records still have the
+        attempt's calls.
         """
         others = RoleClients(self._client, self.cell.cell_id, attempt_id, self.plan.config.roles)
         model = self._model(sample, attempt_id)
@@ -253,7 +254,7 @@ class Attempts:
         return done
 
     async def release(self, sample: Sample, attempt_id: str) -> None:
-        """The attempt is over, so that its place at the gateway is free."""
+        """End the attempt and free its place at the gateway."""
         with contextlib.suppress(ModelCallFailed):  # its idle lease frees the place too
             await self._model(sample, attempt_id).release()
 
@@ -296,7 +297,8 @@ class Attempts:
             return await self._run(prompt, model, tools, agent)
 
     def _thinker(self, sample: Sample, attempt_id: str, asked: ParallelThinking) -> ParallelThinker:
-        """The measured model, several times. The first solution is the one it gives alone."""
+        """Return parallel thinking with the measured model. Its first solution equals the one
+        without parallel thinking."""
         own = self._seed(sample)
         task_id = sample.task.task_id
         seeds = [
@@ -410,9 +412,9 @@ class Attempts:
 
 
 def seed_of(cell_seed: int, trial: int, task_id: str) -> int:
-    """The seed of a sample: the same for every policy and level, another for each task and trial.
+    """The seed of a sample: the same for every policy and level, different for each task and trial.
 
-    Tasks that shared one would be drawn alike and not independently, which intervals assume.
+    Tasks with a common seed would be sampled alike, but intervals assume independence.
     """
     content = f"{cell_seed} {trial} {task_id}".encode()
     return int.from_bytes(hashlib.blake2b(content, digest_size=4).digest()) >> 2  # room for steps

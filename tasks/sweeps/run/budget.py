@@ -15,10 +15,10 @@ from tutti.tasks.sweeps.spec import Budget
 
 
 class BudgetTracker:
-    """The spending of one run; its time begins here."""
+    """The spending of one run; its time begins with this object."""
 
     def __init__(self, budget: Budget, whole: "BudgetTracker | None" = None) -> None:
-        """`whole`: the spending that this is a part of, as a stage's of its night."""
+        """`whole`: the spending that includes this one, such as a night's for its stage."""
         self.budget, self._whole = budget, whole
         self._began = time.monotonic()
         self.cost = Cost()
@@ -29,14 +29,14 @@ class BudgetTracker:
         return self.budget.usd is not None or (self._whole is not None and self._whole.limits_usd)
 
     def add(self, cost: Cost, is_priced: bool = True) -> None:
-        """Add what an attempt cost. `is_priced`: whether the prices of its models are known."""
+        """Add the cost of an attempt. `is_priced`: whether the prices of its models are known."""
         self.cost.include(cost)
         self._uncounted += cost.unknown if is_priced else 0
         if self._whole is not None:
             self._whole.add(cost, is_priced)
 
     def spent(self) -> EndReason | None:
-        """The reason, once the budget is spent or cannot be counted."""
+        """Return a reason once the budget is spent or cannot be counted."""
         minutes, usd = self.budget.minutes, self.budget.usd
         taken = (time.monotonic() - self._began) / 60
         if minutes is not None and taken >= minutes:

@@ -30,7 +30,7 @@ class Watch:
         """Take a counted sample that has ended; of a trial that comes twice the first counts."""
 
     def verdict(self) -> str | None:
-        """Why the cell ends now, in words; None: go on. Once given it stays."""
+        """Return why the cell ends now, as text, or None to continue. Once returned, it stays."""
         return self._ended
 
 
@@ -105,7 +105,8 @@ class LatencyStop(Watch):
     """
 
     def __init__(self, limit_s: float, slots: int = 1) -> None:
-        """`limit_s`: of the 95th percentile, seconds; `slots`: the cell's sessions at once.
+        """`limit_s`: limit of the 95th percentile, seconds; `slots`: the cell's concurrent
+        sessions.
 
         ValueError for a limit or number of slots that is not above 0.
         """
@@ -169,7 +170,8 @@ def watches_of(plan: Plan, cell: Cell, catalog: Catalog) -> list[tuple[EndReason
 
 
 def _reference(plan: Plan, cell: Cell, catalog: Catalog) -> Mapping[str, float]:
-    """Mean score by task of the first policy's finished cell at the level and repeat of `cell`."""
+    """Return the mean score by task of the first policy's finished cell at the level and repeat of
+    `cell`."""
     own = (plan.suite.first_policy, cell.concurrency, cell.repeat)
     alike = (each for each in plan.cells if (each.policy, each.concurrency, each.repeat) == own)
     first = next(alike, cell)

@@ -24,7 +24,7 @@ ALIKE_AT_MOST = 8
 
 class Failures:
     def __init__(self, answered: bool) -> None:
-        """`answered`: whether an earlier run of the cell has an attempt that ended by itself."""
+        """`answered`: whether an earlier run of the cell has an attempt that ended normally."""
         self.answered = answered
         self._kind, self._alike = "", 0
 
@@ -32,7 +32,7 @@ class Failures:
         """Decide the status of an ended attempt, before it is stored.
 
         A rejected request is the model's own outcome once the endpoint has answered another one;
-        until then it is the set-up that is wrong, and the attempt is void.
+        until then the set-up is wrong, and the attempt is void.
         """
         if done.status == "infra_error" and done.http_status in REJECTIONS and self.answered:
             assert done.error_type is not None, "an infra_error has a kind"
@@ -76,7 +76,7 @@ class LateAttempts:
         self.attempt_of: dict[str, str] = {}
 
     async def make(self, sample: Sample, work: "asyncio.Task[None]") -> bool:
-        """Wait for a sample's work; False where it was cut."""
+        """Wait for a sample's work; return False if it was cut."""
         self._began[work] = time.monotonic()
         try:
             await asyncio.wait([work])
@@ -93,7 +93,7 @@ class LateAttempts:
         return True
 
     def cut(self, done: int) -> EndReason | None:
-        """Cut those that are late, once `done` of the samples are enough, and say so."""
+        """Cut the late attempts once `done` of the samples are enough, and return the reason."""
         if done < SHARE * self._total or not self._took:
             return None
         limit_s = self._factor * median(self._took)

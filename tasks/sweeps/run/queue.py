@@ -23,10 +23,10 @@ class DueSample:
 
 
 class SampleQueue:
-    """Gives out samples until there are none or it is closed."""
+    """A queue of samples that ends when it is empty or closed."""
 
     def __init__(self, samples: Sequence[Sample], due_s: Sequence[float] | None = None) -> None:
-        """`due_s`: seconds from now at which each is due, rising; None: whenever one is asked."""
+        """`due_s`: seconds from now at which each is due, ascending; None: on demand."""
         self._samples = list(reversed(samples))
         self._due_s = None if due_s is None else list(reversed(due_s))
         self._turn = asyncio.Lock()
@@ -40,7 +40,7 @@ class SampleQueue:
         self.reason: EndReason | None = None
 
     def close(self, reason: EndReason) -> None:
-        """Give out no more; the first reason stays."""
+        """Close the queue; the first reason stays."""
         if not self.closed:
             self.closed, self.reason = True, reason
             self._over.set()
@@ -51,13 +51,13 @@ class SampleQueue:
         return self._over.is_set()
 
     def pause(self) -> None:
-        """Give out nothing until `resume`; what is due meanwhile is due so much later."""
+        """Return no samples until `resume`; due times are postponed by the pause."""
         if self._paused_since is None and not self.closed:
             self._paused_since = asyncio.get_running_loop().time()
             self._open.clear()
 
     def resume(self) -> None:
-        """Go on after `pause`."""
+        """Continue after `pause`."""
         if self._paused_since is not None:
             paused_s = asyncio.get_running_loop().time() - self._paused_since
             self._began += paused_s
@@ -66,8 +66,8 @@ class SampleQueue:
             self._open.set()
 
     async def take(self) -> DueSample | None:
-        """The next sample once it is due; None when there are no more. Those who ask wait in
-        their order."""
+        """Return the next sample once it is due; None when there are no more. Callers wait in
+        order."""
         async with self._turn:
             while True:
                 await self._open.wait()
@@ -87,7 +87,7 @@ class SampleQueue:
             return DueSample(sample, at)
 
     async def until(self, seconds: float) -> None:
-        """Wait so long; less where there is nothing more to give out by then."""
+        """Wait `seconds`, or less if the queue ends before."""
         if seconds > 0:
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self._over.wait(), seconds)

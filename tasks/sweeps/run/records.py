@@ -1,7 +1,8 @@
-"""Attempts in the store: entered in the catalog before their first call, rows once they ended.
+"""Attempts in the store: entered in the catalog before their first call, written as rows when they
+end.
 
-Attempts that wait at the same time are entered in one transaction: it costs a millisecond, of which
-hundreds of sessions would each pay one.
+Attempts that wait at the same time are entered in one transaction, because it costs a millisecond,
+which hundreds of sessions would each pay.
 """
 
 import asyncio
@@ -40,7 +41,7 @@ Waiting = tuple[DueSample, "asyncio.Future[RunningAttempt]"]
 
 
 class AttemptEntry:
-    """Enters the attempts of one cell."""
+    """Entry of the attempts of one cell in the catalog."""
 
     def __init__(self, cell: Cell, catalog: Catalog, run_id: str, lease: Lease) -> None:
         self._cell, self._catalog, self._run_id, self._lease = cell, catalog, run_id, lease
@@ -48,7 +49,7 @@ class AttemptEntry:
         self._work: asyncio.Task[None] | None = None
 
     async def enter(self, due: DueSample) -> RunningAttempt:
-        """The next attempt of the sample that is due, which is in the catalog as running then.
+        """Enter the next attempt of a due sample in the catalog as running, and return it.
 
         Raises LeaseLost, StoreError.
         """
@@ -134,7 +135,7 @@ Rows = dict[str, list[dict[str, Any]]]
 def attempt_rows(
     plan: Plan, cell: Cell, entered: RunningAttempt, trajectory: Trajectory, run_id: str
 ) -> Rows:
-    """Rows of attempts, messages, tool_runs, retrievals and scores for one ended attempt."""
+    """Return rows of attempts, messages, tool_runs, retrievals and scores for one ended attempt."""
     sample, score, messages = entered.sample, trajectory.score, trajectory.messages
     # Calls of the measured model, not those of a user; a harness's are the gateway's.
     calls = sum(messages[position]["role"] == "assistant" for position in trajectory.call_ids)
@@ -197,7 +198,7 @@ def score_columns(score: Score, answer: str | None) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class LostReason:
-    """Why an attempt has no end of its own: `stop_reason`, `error_type` and `error_message`."""
+    """Why an attempt did not end normally: `stop_reason`, `error_type` and `error_message`."""
 
     stop_reason: str
     error_type: ErrorType | None
@@ -211,7 +212,7 @@ LATE = LostReason(STOP_REASON, None, "it took far longer than the others of its 
 def lost_attempt_row(
     plan: Plan, cell: Cell, state: dict[str, Any], why: LostReason
 ) -> dict[str, Any]:
-    """The row of an attempt that ended without its agent's doing."""
+    """Return the row of an attempt that ended from outside its agent."""
     names = ("run_id", "sample_id", "attempt_id", "task_id", "trial", "attempt", "started_at")
     row = _common(plan, cell) | {name: state[name] for name in names}
     row |= {"status": "cancelled", "stop_reason": why.stop_reason}

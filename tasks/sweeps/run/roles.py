@@ -35,7 +35,7 @@ SHARE = 4  # of a model's context: the most that an answer of it may take, so th
 
 class RoleClients:
     def __init__(self, client: Client, cell_id: str, attempt_id: str, roles: Roles) -> None:
-        """`client` is the gateway's. An empty `cell_id`: the calls belong to no cell."""
+        """`client` is the gateway's. With an empty `cell_id` the calls belong to no cell."""
         self._client, self._cell_id = client, cell_id
         self._attempt_id, self.roles = attempt_id, roles
         self.aside = Cost()
@@ -46,7 +46,7 @@ class RoleClients:
         return None if served is None else AttemptJudge(self, served, step)
 
     def user(self, seed: int) -> "SimulatedUser | None":
-        """The model that plays the user; None where the sweep has none."""
+        """Return the model of the simulated user; None if the sweep has none."""
         served = self.roles.user
         if served is None:
             return None
@@ -54,8 +54,8 @@ class RoleClients:
         return SimulatedUser(self.model(served, USER, sampling), self.aside.add)
 
     def experts(self, seed: int, role: str = EXPERT) -> Experts:
-        """The experts, as an orchestrator asks them; with role ``user``, as its counterpart in a
-        world does."""
+        """Return the experts for an orchestrator; with role ``user``, for its counterpart in a
+        world."""
 
         def model(expert: Expert) -> ChatModel:
             served = self.roles.experts[expert.model]
@@ -74,7 +74,7 @@ class RoleClients:
 
 
 class AttemptJudge:
-    """The judge of one attempt (`tutti.tasks.scoring` asks it)."""
+    """The judge of one attempt, for `tutti.tasks.scoring`."""
 
     def __init__(self, models: RoleClients, served: ServedModel, step: int) -> None:
         self._models, self._served, self._step = models, served, step
@@ -107,7 +107,7 @@ class AttemptJudge:
 
 @asynccontextmanager
 async def open_judge(url: str, served: ServedModel) -> AsyncIterator[Callable[[str], AttemptJudge]]:
-    """The judge of attempts that ended before, by their ids; its calls belong to no cell."""
+    """Provide judges for attempts that ended before, by their ids; the calls belong to no cell."""
     async with Client(url) as client:
         roles = Roles(judge=served)
         yield lambda attempt_id: AttemptJudge(RoleClients(client, "", attempt_id, roles), served, 0)

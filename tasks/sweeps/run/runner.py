@@ -182,7 +182,7 @@ class _CellRun:
         self.key = {"sweep_id": self.plan.sweep_id, "cell_id": cell.cell_id}
 
     async def run(self, missing: list[Sample]) -> None:
-        """Sessions take samples in order until no more is given out."""
+        """Let sessions take samples in order until the queue ends."""
         level = sandbox_level(self.plan)
         _set_status(self.catalog, self.cell, self.lease, "running", sandbox=level)
         cell, suite, gateway = self.cell, self.plan.suite, self.deployment.gateway
@@ -351,8 +351,8 @@ class _CellRun:
 def _record_lost(
     plan: Plan, cell: Cell, catalog: Catalog, lease: Lease, why: LostReason = WORKER_LOST
 ) -> None:
-    """Record attempts that an earlier process left running, which by the lease can end none itself;
-    or that were cut."""
+    """Record attempts that were cut, or that an earlier process left running and cannot end without
+    the lease."""
     states = cat.attempt_states
     lost = catalog.rows(
         sa.select(states).where(states.c.cell_id == cell.cell_id, states.c.state == "running")

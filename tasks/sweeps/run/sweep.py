@@ -1,8 +1,9 @@
-"""Run a suite: its benchmarks and models, each on its deployment, and of each plan what is missing.
+"""Running a suite: its benchmarks and models, each on its deployment, and the missing cells of each
+plan.
 
-In: a suite, its search service, a run. Out: the sweep's id. One model after another, each engine
-started once; with ``interleave``, and where others serve all models, level by level with all of
-them up.
+In: a suite, its search service, a run. Out: the sweep's id. One model runs after another, each
+engine is started once; with ``interleave``, and if all models have external endpoints, levels
+alternate with all of them up.
 """
 
 import asyncio
@@ -44,7 +45,8 @@ TEXT = "the suite's"
 
 
 def enter_windows(suite: Suite, sweep_id: str, catalog: Catalog) -> None:
-    """Enter the suite's windows for every cell of the sweep; those it no longer names go."""
+    """Enter the suite's windows for every cell of the sweep; remove windows that it no longer
+    names."""
     cells, windows = cat.cells.c, cat.windows
     ids = sa.select(cells.cell_id).where(cells.sweep_id == sweep_id)
     with catalog.transaction() as connection:
@@ -69,10 +71,11 @@ async def run_suite(
     run: Run,
     whole: BudgetTracker | None = None,
 ) -> str:
-    """Measure what is missing of a suite; `models` is the registry's file, `whole` the spending
-    that this is a part of.
+    """Measure the missing cells of a suite; `models` is the registry's file, `whole` the spending
+    that includes this one.
 
-    Raises RegistryError and SuiteError before anything starts, and what `Deployment.start` raises.
+    Raises RegistryError and SuiteError before anything starts, and the errors of
+    `Deployment.start`.
     """
     every = suite.parts()
     entries = pick_models(models, dict.fromkeys(part.model for part in every))
@@ -109,7 +112,7 @@ async def run_suite(
 
 @stage(name="check", tags=("engine",))
 async def check_commands(_: StageProgress, engines: Sequence[serving.Engine]) -> None:
-    """Check commands by their servers' own parsers. Raises RegistryError with every refusal."""
+    """Check commands with their servers' own parsers. Raises RegistryError with every refusal."""
     await asyncio.to_thread(serving.check_engines, engines)
 
 
@@ -124,7 +127,7 @@ def _deployment(
 def _rounds(
     suite: Suite, every: Sequence[Suite], entries: Iterable[Model]
 ) -> Iterable[Sequence[Suite]]:
-    """Parts whose engines run at the same time: all, or those of one model."""
+    """Yield parts whose engines run at the same time: all, or those of one model."""
     # Endpoints need nothing of this machine, so they always fit side by side.
     if suite.execution.interleave or all(entry.checkpoint is None for entry in entries):
         return [every]
@@ -147,7 +150,7 @@ async def run_plan(
     spending: BudgetTracker | None = None,
     adapter: Adapter | None = None,
 ) -> None:
-    """Run what is missing of a plan's cells; `adapter` is loaded into the engine before."""
+    """Run the missing cells of a plan; `adapter` is loaded into the engine before."""
     spending = spending or BudgetTracker(plan.suite.budget)
     await run_plans([_PlanRun(plan, deployment, adapter)], run, spending)
 
@@ -203,9 +206,9 @@ class _PlanRun:
     async def measure(self, cell: Cell) -> None:
         """Run one cell; the engine and the gateway start with the first.
 
-        Where an engine dies, all start again, as often as the suite says, and the cell goes on with
-        what is missing. Raises EngineFailed after that, and at once where a training has changed an
-        engine's weights: started anew it would answer with those of before.
+        If an engine dies, all start again, as often as the suite allows, and the cell continues
+        with the missing samples. Raises EngineFailed after that, and at once if a training has
+        changed an engine's weights, because a restart would serve the old ones.
         """
         suite = self.plan.suite
         while True:

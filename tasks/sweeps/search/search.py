@@ -56,7 +56,7 @@ class Objectives(Strict):
 
 
 class Figure(NamedTuple):
-    """A value and its 95 % interval; None is "not known"."""
+    """A value and its 95 % interval; None means unknown."""
 
     value: float | None = None
     low: float | None = None
@@ -87,10 +87,11 @@ class Outcome(NamedTuple):
 
 
 def judge_probe(probe: Probe, objectives: Objectives) -> Outcome:
-    """Met when each interval lies on its good side; not met when one lies on its bad side.
+    """Judge a probe: met when each interval lies on its good side; not met when one lies on its bad
+    side.
 
-    A cell that ended as over-saturated is surely above the limit, and above any lower one. A value
-    that is not known meets nothing.
+    A cell that ended as over-saturated is above the limit, and above any lower one. An unknown
+    value meets nothing.
     """
     limit, least = objectives.step_latency_p95, objectives.accuracy
     if probe.saturated_s is not None and probe.saturated_s >= limit * (1 - REASON_PRECISION):

@@ -1,4 +1,4 @@
-"""Suite files: what a sweep measures, how its load arrives and what it must reach."""
+"""Suite files: the measured benchmarks and models, the arrival of load, and the gates."""
 
 from typing import TYPE_CHECKING
 

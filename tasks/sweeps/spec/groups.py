@@ -1,7 +1,7 @@
-"""The groups of a suite's fields: what its keys `data`, `roles`, `limits` and so on hold.
+"""The groups of a suite's fields, under its keys `data`, `roles`, `limits` and so on.
 
-In: the part of a suite under one key. Out: a frozen model of it. Conditions between groups are
-checked by `Suite`.
+In: the part of a suite under one key. Out: a frozen model of it. `Suite` checks conditions between
+groups.
 """
 
 import shlex
@@ -67,7 +67,7 @@ class Gate(Strict):
 
 
 class GateFile(Strict):
-    """The file's keys."""
+    """The keys of a gate file."""
 
     baseline: str | None = Field(None, description="a sweep's id or name that margins refer to")
     gates: tuple[Gate, ...] = Field(min_length=1)
@@ -101,7 +101,7 @@ class AccuracyRule(Strict):
 
 
 class ParallelThinking(Strict):
-    """Several solutions of each problem at once, then one answer made of them."""
+    """Settings of several parallel solutions of each problem and one combined answer."""
 
     solutions: int = Field(ge=2, le=64, description="solutions of each problem")
     combine: Literal["select", "synthesis"] = Field(
@@ -113,8 +113,7 @@ class ParallelThinking(Strict):
 
 
 class DataSelection(Group):
-    """The tasks of a benchmark that are measured, their prompt, and how a file of one's own is
-    read."""
+    """The measured tasks of a benchmark, their prompt, and how to read a file of the user's own."""
 
     source: Annotated[Path | None, TASKS] = Field(
         None, description="a file or folder with the data; default: download from the hub"
@@ -153,7 +152,7 @@ class DataSelection(Group):
 
 
 class RoleModels(Group):
-    """Models besides the one that is measured. Each is an entry of models.yaml."""
+    """Models besides the measured one. Each is an entry of models.yaml."""
 
     judge: Annotated[str | None, MODELS] = Field(None, description="the model that judges answers")
     user: Annotated[str | None, MODELS] = Field(
@@ -200,13 +199,13 @@ class SamplingSettings(Group):
 
     @property
     def reply_tokens(self) -> int:
-        """`max_tokens` of a suite that was planned, which states it."""
+        """`max_tokens` of a planned suite, where it is always set."""
         assert self.max_tokens is not None, "a plan states the length of replies"
         return self.max_tokens
 
 
 class SuiteLimits(Group):
-    """How long attempts and cells may take, and what an attempt may cost."""
+    """Limits of the time of attempts and cells, and of an attempt's cost."""
 
     max_turns: Annotated[int, SWEEP] = Field(8, ge=1, description="calls of one attempt")
     working_s: Annotated[float, SWEEP] = Field(
@@ -227,7 +226,7 @@ class SuiteLimits(Group):
 
 
 class Repetition(Group):
-    """How often tasks and cells are measured."""
+    """Numbers of repetitions of tasks and cells."""
 
     repeats: Annotated[int, AXIS] = Field(
         1, ge=1, description="times each cell is run, each with another seed"
@@ -276,7 +275,7 @@ class ExecutionSettings(Group):
 
 
 class HarnessSettings(Group):
-    """What runs an attempt, and with which tools."""
+    """The program that runs an attempt, and its tools."""
 
     command: Annotated[str | None, SWEEP] = Field(
         None, description="of a public benchmark: a harness to run for each sample, as a shell line"
@@ -314,7 +313,7 @@ class HarnessSettings(Group):
 
 
 class ReportSettings(Group):
-    """What the results are compared with, and which parts of them are named."""
+    """The baseline of the results, and the parts of them that are named."""
 
     windows: Annotated[dict[str, tuple[float, float]], RUN] = Field(
         {}, description="named windows of each cell, [start, end) in seconds, for SQL"

@@ -1,7 +1,8 @@
-"""How a cell's sessions start: closed loop, ramp, or open loop (Poisson arrivals, a trace).
+"""Starts of a cell's sessions: closed loop, ramp, or open loop (Poisson arrivals, a trace).
 
-In: a suite's `load`, a level, how many samples, a seed. Out: seconds from the cell's start at which
-each sample is due; none in a closed loop, where a session starts when the one before it has ended.
+In: a suite's `load`, a level, a number of samples, a seed. Out: seconds from the cell's start at
+which each sample is due; none in a closed loop, where a session starts when the one before it has
+ended.
 """
 
 from collections.abc import Sequence
@@ -21,7 +22,7 @@ NEEDED = {"ramp": "over_s", "poisson": "session_s", "trace": "file"}
 
 
 class Load(pydantic.BaseModel):
-    """How sessions start."""
+    """The arrival pattern of sessions."""
 
     model_config = pydantic.ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
@@ -62,23 +63,23 @@ class Load(pydantic.BaseModel):
 
     @property
     def content(self) -> dict[str, Any]:
-        """Its content for ids; of a trace the file's arrivals, wherever it lies."""
+        """The content for ids; for a trace the file's arrivals, independent of its path."""
         content = {name: each for name, each in identity_of(self).items() if each is not None}
         return content if self.file is None else content | {"trace": read_trace(self.file)}
 
     def sessions(self, level: int) -> int:
-        """Sessions at once, at most."""
+        """Return the maximum of concurrent sessions."""
         return CROWD * level if self.is_open else level
 
     def ramp_starts(self, level: int) -> list[float]:
-        """Seconds after which each session takes its first sample, shape (sessions,)."""
+        """Return seconds after which each session takes its first sample, shape (sessions,)."""
         step = 0.0 if self.over_s is None else self.over_s / level
         return [place * step for place in range(self.sessions(level))]
 
     def due_times(self, level: int, samples: int, seed: int) -> Sequence[float] | None:
-        """Seconds at which each sample is due, shape (samples,), rising; None in a closed loop.
+        """Seconds at which each sample is due, shape (samples,), ascending; None in a closed loop.
 
-        Raises SuiteError for a trace that is not one or has too few arrivals.
+        Raises SuiteError for an invalid trace, or one with too few arrivals.
         """
         if self.kind == "poisson":
             assert self.session_s is not None, "the validator saw to it"
@@ -106,8 +107,8 @@ ARRIVALS: pydantic.TypeAdapter[list[pydantic.FiniteFloat | _Arrival]] = pydantic
 
 
 def read_trace(path: Path) -> list[float]:
-    """Arrivals in seconds from the first, rising: of a JSON list, or of lines of JSON. Raises
-    SuiteError with file, place (from 0) and value."""
+    """Return arrivals in seconds from the first, ascending, from a JSON list or lines of JSON.
+    Raises SuiteError with file, index (from 0) and value."""
     try:
         text = path.read_text()
         if not text.lstrip().startswith("["):

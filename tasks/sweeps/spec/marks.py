@@ -1,8 +1,8 @@
 """Marks of a suite's fields, from which ids, grids and plans are derived.
 
 A field is declared with its mark: ``repeats: Annotated[int, AXIS] = Field(...)``. A `Group` is a
-model under one key of the suite; ids and flags know a field by its own name, which therefore stands
-in one group only. Tests change every field and check that what its mark says changes.
+model under one key of the suite; ids and flags use a field's own name, which must therefore be
+unique among the groups. Tests change every field and check that its mark states the effect.
 """
 
 from collections.abc import Iterator, Mapping
@@ -19,7 +19,7 @@ Place = tuple[str, ...]
 
 
 class FieldScope(StrEnum):
-    """The scope of a field: what changes when it changes."""
+    """The scope of a field: what depends on it."""
 
     AXIS = "axis"
     """Which cells there are; the ids of those that stay do not change."""
@@ -33,7 +33,7 @@ class FieldScope(StrEnum):
 
 @dataclass(frozen=True)
 class Mark:
-    """The scope of a field, and how it reaches an id."""
+    """The scope of a field, and how it enters an id."""
 
     belongs: FieldScope
     through: str | None = None
@@ -49,14 +49,14 @@ POINT = Mark(FieldScope.CELL, "the number of trials")
 
 
 class Group(BaseModel):
-    """Fields that are set together, under one key. Each has a mark of its own."""
+    """Fields under one common key, each with its own mark."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
 
 @cache
 def places_of(kind: type[BaseModel]) -> Mapping[str, Place]:
-    """The place of each field. Raises TypeError for a name that stands twice."""
+    """Return the place of each field. Raises TypeError for a duplicate name."""
     found: dict[str, Place] = {}
     for place, _ in _fields(kind):
         if place[-1] in found:
@@ -66,7 +66,7 @@ def places_of(kind: type[BaseModel]) -> Mapping[str, Place]:
 
 
 def without_groups(kind: type[BaseModel], dumped: Mapping[str, Any]) -> dict[str, Any]:
-    """The fields that a dumped `kind` has, by their own names. Other keys are left out."""
+    """Return the fields of a dumped `kind`, by their own names. Other keys are left out."""
     found = {}
     for name, (first, *rest) in places_of(kind).items():
         inside = dumped.get(first, {}) if rest else dumped
@@ -76,7 +76,7 @@ def without_groups(kind: type[BaseModel], dumped: Mapping[str, Any]) -> dict[str
 
 
 def marks_of(kind: type[BaseModel]) -> dict[str, Mark]:
-    """The mark of each field. Raises TypeError for a field without exactly one."""
+    """Return the mark of each field. Raises TypeError for a field without exactly one."""
     found = {}
     for place, field in _fields(kind):
         marks = [each for each in field.metadata if isinstance(each, Mark)]
@@ -88,7 +88,7 @@ def marks_of(kind: type[BaseModel]) -> dict[str, Mark]:
 
 
 def set_fields(spec: BaseModel, mark: Mark) -> Iterator[tuple[str, Any]]:
-    """Names and values of the fields with `mark` that differ from their defaults."""
+    """Yield names and values of the fields with `mark` that differ from their defaults."""
     marks = marks_of(type(spec))
     for place, field in _fields(type(spec)):
         value = value_at(spec, place)

@@ -1,5 +1,5 @@
-"""A suite's benchmark as a file of one's own, or as a synthesized set: where it is, and what the
-suite says of it.
+"""A suite's benchmark as a file of the user's own, or as a synthesized set: its location, and the
+suite's fields for it.
 
 In: `benchmark` and `data` of a suite. Out: the opened benchmark. Checking a suite opens no file.
 """
@@ -37,7 +37,8 @@ DOMAIN_FIELDS = ("solo",)
 
 
 def open_named(benchmark: str, data: DataSelection) -> Benchmark:
-    """The benchmark that a suite names, with the rule that it asks for. Raises BenchmarkError."""
+    """Open the benchmark that a suite names, with the requested scoring rule. Raises
+    BenchmarkError."""
     choice = parse_benchmark(benchmark)
     if is_domain(benchmark):
         folder = _folder_of(choice)
@@ -53,32 +54,32 @@ def open_named(benchmark: str, data: DataSelection) -> Benchmark:
 
 
 def registered(benchmark: str) -> Benchmark | None:
-    """The benchmark of tutti's of that name; None for a file of the user's and a stored set."""
+    """Return tutti's benchmark of that name; None for a file of the user's and a stored set."""
     choice = parse_benchmark(benchmark)
     is_own = choice.path is not None or choice.task_set is not None
     return None if is_own else BENCHMARKS.get(choice.name)
 
 
 def own_command(benchmark: str) -> str | None:
-    """The harness that a benchmark of tutti's needs and tutti ships; None for any other."""
+    """Return the harness that tutti ships for a benchmark that needs one; None for any other."""
     entry = registered(benchmark)
     return None if entry is None else entry.command
 
 
 def is_made(benchmark: str) -> bool:
-    """Whether tutti makes its tasks, instead of reading them."""
+    """Whether tutti generates its tasks, instead of reading them."""
     entry = registered(benchmark)
     return entry is not None and entry.is_made
 
 
 def index_of(benchmark: str) -> str | None:
-    """The id of the index that a set of questions about documents is of; None for any other
-    benchmark. Raises BenchmarkError where there is no such set."""
+    """Return the id of the index of a set of questions about documents; None for any other
+    benchmark. Raises BenchmarkError if there is no such set."""
     return searched_index(_folder_of(parse_benchmark(benchmark))) if is_domain(benchmark) else None
 
 
 def _folder_of(choice: BenchmarkChoice) -> Path:
-    """The folder of a synthesized set. Raises SourceMissing where no task set has that id."""
+    """Return the folder of a synthesized set. Raises SourceMissing if no task set has that id."""
     if choice.path is not None:
         return choice.path
     assert choice.task_set is not None, f"{choice.name} is no domain"
@@ -93,7 +94,7 @@ def _folder_of(choice: BenchmarkChoice) -> Path:
 
 
 def known_name(benchmark: str, folder: Path | None) -> str:
-    """A benchmark as a suite keeps it: a relative path of a file starts at `folder`.
+    """Return a benchmark as a suite stores it: a relative path of a file starts at `folder`.
 
     Raises BenchmarkError for an unknown one.
     """
@@ -122,15 +123,15 @@ def is_domain(benchmark: str) -> bool:
 
 
 def stored_name(benchmark: str) -> str:
-    """What ids and tables call it: with its revision, without its trials; of a file its name."""
+    """Its name in ids and tables: with its revision, without its trials; for a file its name."""
     choice = parse_benchmark(benchmark)
     named = choice.path is None and choice.task_set is None
     return benchmark.partition(":")[0] if named else choice.name
 
 
 def check_reading(benchmark: str, data: DataSelection) -> None:
-    """See that the fields of `data` belong to the benchmark, and that a scored file is not called
-    as another benchmark. Raises ValueError."""
+    """Check that the fields of `data` belong to the benchmark, and that a scored file does not have
+    another benchmark's name. Raises ValueError."""
     choice = parse_benchmark(benchmark)
     taken = choice.path is not None and choice.name in BENCHMARKS
     if taken and data.scorer != UNSCORED.name:
@@ -161,7 +162,7 @@ def has_rule(benchmark: str, rule: str) -> bool:
 
 
 def _check_rule(benchmark: str, rule: str) -> None:
-    """See that the benchmark has the rule. Raises ValueError."""
+    """Check that the benchmark has the rule. Raises ValueError."""
     choice = parse_benchmark(benchmark)
     if choice.path is not None or choice.task_set is not None:
         raise ValueError(f"data.rule: for a public benchmark, and {choice.name} is none")
@@ -171,7 +172,8 @@ def _check_rule(benchmark: str, rule: str) -> None:
 def check_parallel(
     benchmark: str, harness: HarnessSettings, agent: str | None, temperature: float
 ) -> None:
-    """See that parallel thinking is of one message, at a temperature. Raises ValueError."""
+    """Check that parallel thinking is used for single messages, with a temperature. Raises
+    ValueError."""
     others = ("command", "mcp", "search_index", "python")
     given = [f"harness.{name}" for name in others if getattr(harness, name) is not None]
     given += ["roles.agent"] if agent is not None else []

@@ -30,12 +30,12 @@ class Policy(pydantic.BaseModel):
 
     @property
     def full_label(self) -> str:
-        """Its name with its options, whatever other policies there are."""
+        """The name with its options, independent of other policies."""
         return "-".join([self.name, *(f"{key}-{value}" for key, value in self.options.items())])
 
     @property
     def content(self) -> dict[str, Any]:
-        """What it adds to a cell's id. The limit of `cap` stands there as ``cap``, as it did before
+        """Its part of a cell's id. The limit of `cap` is stored as ``cap``, as it was before
         policies had options."""
         options = self.options
         own: dict[str, Any] = {"policy": self.name}
@@ -46,8 +46,8 @@ class Policy(pydantic.BaseModel):
     @pydantic.model_validator(mode="before")
     @classmethod
     def _resolved(cls, given: Any) -> Any:
-        """One form of each policy: an option that is stated at its default is left out, and 5 and
-        5.0 are one number."""
+        """Normalise a policy: an option at its default is left out, and 5 and 5.0 are one
+        number."""
         if not isinstance(given, Mapping) or given.get("name") not in POLICIES:
             return given
         name, options = given["name"], {key: given[key] for key in given if key != "name"}
@@ -68,11 +68,11 @@ GivenPolicy = Annotated[
 
 
 def labels_of(policies: Sequence[Policy]) -> list[str]:
-    """The label of each in tables: its name, with its options where the name is not enough."""
+    """Return the label of each in tables: its name, with its options if the name is ambiguous."""
     times = Counter(policy.name for policy in policies)
     return [policy.name if times[policy.name] == 1 else policy.full_label for policy in policies]
 
 
 def policy_in(label: str) -> str:
-    """The name of the policy that tables call `label`; names have no hyphens."""
+    """Return the name of the policy that tables call `label`; names have no hyphens."""
     return label.partition("-")[0]

@@ -1,5 +1,5 @@
-"""Suite files: what to measure. One frozen model is the file's keys, the flow's parameters and
-the command line's flags."""
+"""Suite files, which define a measurement. One frozen model has the file's keys, the flow's
+parameters and the command line's flags."""
 
 import json
 from collections.abc import Iterator, Mapping
@@ -73,7 +73,8 @@ from tutti.tasks.synthesis import TaskRequest
 
 
 def check_cron(cron: str) -> None:
-    """Raises ValueError for what is no cron of five fields, or plans two nights on one date."""
+    """Raise ValueError for a string that is not a cron of five fields, or that plans two nights on
+    one date."""
     if len(cron.split()) != 5:
         raise ValueError("needs five fields: minute, hour, day, month, weekday")
     try:
@@ -98,7 +99,7 @@ MOST_TOKENS = 16_384
 
 
 def default_tokens(context_tokens: int) -> int:
-    """Half of the context, so that prompts have the other half; at most `MOST_TOKENS`."""
+    """Return half of the context, so that prompts have the other half; at most `MOST_TOKENS`."""
     return max(1, min(MOST_TOKENS, context_tokens // 2))
 
 
@@ -259,13 +260,13 @@ class Suite(BaseModel):
 
     @property
     def command(self) -> str | None:
-        """The harness that makes the attempts: `harness.command`, or the one of tutti's that the
-        benchmark needs; None where tutti's agent makes them."""
+        """The harness that makes the attempts: `harness.command`, or the one that tutti ships for
+        the benchmark; None if tutti's agent makes them."""
         return self.harness.command or own_command(self.benchmark)
 
     @property
     def each_policy(self) -> dict[str, Policy]:
-        """The policies with their options, by what tables call them."""
+        """The policies with their options, by label."""
         every = [each if isinstance(each, Policy) else Policy(name=each) for each in self.policies]
         every = [
             each.model_copy(update={"limit": DEFAULT_CAP})
@@ -277,39 +278,39 @@ class Suite(BaseModel):
 
     @property
     def first_policy(self) -> str:
-        """What tables call the first policy, to which a level's others are compared."""
+        """The label of the first policy, with which the others of a level are compared."""
         return next(iter(self.each_policy))
 
     @property
     def benchmark_name(self) -> str:
-        """With its revision, without its trials: ``gsm8k``; of a file its name."""
+        """The benchmark with its revision, without its trials: ``gsm8k``; for a file its name."""
         name = stored_name(self.benchmark)
         return generated_name(name) if self.data.scorer == UNSCORED.name else name
 
     @property
     def request(self) -> TaskRequest | None:
-        """What its tasks are made of; None where they are read."""
+        """The request for its generated tasks; None if they are read."""
         return self.tasks if is_made(self.benchmark) else None
 
     @property
     def samples_of_each(self) -> int:
-        """Samples of each task in a cell."""
+        """Number of samples of each task in a cell."""
         return max(self.repetition.trials, parse_benchmark(self.benchmark).trials)
 
     def value_of(self, name: str) -> Any:
-        """The value of a field, wherever it stands."""
+        """Return the value of a field in any group."""
         return value_at(self, PLACES[name])
 
     def set_fields(self, mark: Mark) -> Iterator[tuple[str, Any]]:
-        """Names and values of the fields with `mark` that differ from their defaults."""
+        """Yield names and values of the fields with `mark` that differ from their defaults."""
         return set_fields(self, mark)
 
     def given_fields(self) -> dict[str, Any]:
-        """The fields that are not left at their defaults, as JSON, by their own names."""
+        """The fields that differ from their defaults, as JSON, by their own names."""
         return without_groups(Suite, self.model_dump(mode="json", exclude_defaults=True))
 
     def with_fields(self, given: Mapping[str, Any]) -> "Suite":
-        """The suite with the fields that are not None, named without their groups.
+        """Return the suite with the fields that are not None, named without their groups.
 
         Raises ValidationError.
         """
@@ -317,7 +318,7 @@ class Suite(BaseModel):
         return self.with_values(chosen) if chosen else self
 
     def with_values(self, given: Mapping[str, Any]) -> "Suite":
-        """The suite with these values, also None, of fields named without their groups.
+        """Return the suite with these values, including None, of fields named without their groups.
 
         Raises ValidationError.
         """
@@ -329,9 +330,9 @@ class Suite(BaseModel):
         return Suite.model_validate(content)
 
     def reply_tokens(self, context_tokens: int | None) -> int:
-        """Most tokens of one reply; `context_tokens` are the model's, None where it has no entry.
+        """The most tokens of one reply; `context_tokens` are the model's, None if it has no entry.
 
-        Until 2026-11 it was 96 for every benchmark, which cut the replies of most models off.
+        Until 2026-11 it was 96 for every benchmark, which truncated the replies of most models.
         """
         if self.sampling.max_tokens is not None:
             return self.sampling.max_tokens
@@ -341,17 +342,17 @@ class Suite(BaseModel):
         return FORMER_TOKENS if context_tokens is None else default_tokens(context_tokens)
 
     def with_reply_tokens(self, context_tokens: int | None) -> "Suite":
-        """The suite, stating the length of replies."""
+        """Return the suite with an explicit length of replies."""
         if self.sampling.max_tokens is not None:
             return self
         stated = {"max_tokens": self.reply_tokens(context_tokens)}
         return self.model_copy(update={"sampling": self.sampling.model_copy(update=stated)})
 
     def parts(self) -> "tuple[Suite, ...]":
-        """One suite for each model and benchmark, in the order they are measured: model by model.
+        """Return one suite for each model and benchmark, in measuring order: model by model.
 
-        Of a part is dropped what its benchmark has no use for: a limit of stdlib, a judge where the
-        scorer asks none, a user where nobody talks. Raises SuiteError where nothing has use for it.
+        Fields that a part's benchmark does not use are dropped: a limit of stdlib, a judge that no
+        scorer uses, a user without dialogues. Raises SuiteError if no part uses them.
         """
         if not self.is_grid:
             return (self,)
@@ -411,8 +412,8 @@ PLACES = places_of(Suite)
 
 
 def stored_fields(spec: str | None) -> dict[str, Any]:
-    """The fields of a stored suite (JSON) by their own names, so that sweeps are compared field by
-    field."""
+    """Return the fields of a stored suite (JSON) by their own names, so that sweeps are compared
+    field by field."""
     stored: dict[str, Any] = json.loads(spec or "{}")
     groups = dict.fromkeys(place[0] for place in PLACES.values() if len(place) > 1)
     found = {name: value for name, value in stored.items() if name not in groups}
@@ -464,7 +465,7 @@ def _part(suite: Suite, model: str, benchmark: str) -> Suite:
 
 
 def _source(source: Path, benchmark: str) -> Path:
-    """The data of one of several benchmarks: its own folder in `source`; else `source`, if that is
-    the checkout that it shares with others."""
+    """Return the data of one of several benchmarks: its own folder in `source`; otherwise `source`,
+    if that is the checkout that it shares with others."""
     folder = source / stored_name(benchmark).partition("@")[0]
     return source if own_command(benchmark) is not None and not folder.is_dir() else folder

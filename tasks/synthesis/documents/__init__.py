@@ -1,1 +1,1 @@
-"""Questions about a user's own documents: an index in, a task set with its sources out."""
+"""Questions about a user's own documents: from an index to a task set with sources."""

@@ -1,4 +1,4 @@
-"""A set of questions about documents as a benchmark: the agent searches the index that it is of.
+"""A set of questions about documents as a benchmark: the agent searches the set's index.
 
 In: a folder with ``tasks.jsonl``. Out: a `Benchmark` whose tasks are the questions of a split.
 """
@@ -16,19 +16,19 @@ from tutti.tasks.task_sets import SETTINGS, TASK, TASKS, Task, read_tasks
 
 
 def has_questions(folder: Path) -> bool:
-    """Whether a folder is of a set of questions about documents: tasks without a domain."""
+    """Whether a folder is a set of questions about documents: tasks without a domain."""
     is_set = (folder / TASKS).is_file() and not (folder / SPEC).is_file()
     return (is_set and not (folder / SETTINGS).is_file()) or searched_index(folder) is not None
 
 
 def searched_index(folder: Path) -> str | None:
-    """The id of the index that the questions of a set are about; None for another folder."""
+    """Return the id of the index that the questions of a set are about; None for another folder."""
     file = folder / SETTINGS
     return json.loads(file.read_text()).get("index_id") if file.is_file() else None
 
 
 def document_benchmark(name: str, folder: Path, split: str | None = None) -> Benchmark:
-    """The benchmark of the set in `folder`; `split` is ``test`` where it is not named."""
+    """Return the benchmark of the set in `folder`; `split` is ``test`` by default."""
     return Benchmark(
         name=name,
         read=partial(_read, folder, split or SPLITS[0]),

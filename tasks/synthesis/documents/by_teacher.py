@@ -1,8 +1,8 @@
 """Sets of questions about documents by a teacher: its questions, the source, and its plan.
 
-The teacher gets a few passages of one document at a time. It is asked about further passages while
-questions are missing after the gates. Its answers stay in a work folder until a set is entered, so
-that no run pays for them twice.
+The teacher gets a few passages of one document at a time, and further passages as long as questions
+are missing after the gates. Its answers stay in a work folder until a set is entered, so that no
+run pays for them twice.
 """
 
 import asyncio
@@ -40,8 +40,8 @@ from tutti.tasks.task_sets import SetInMaking, SetPlan, Task
 
 
 def question_reason(question: DocumentQuestion, passage: Passage | None) -> str:
-    """Why a question is sent back: its source does not answer it, or it says the answer; empty if
-    it is right."""
+    """Return why a question is sent back, or an empty string: its source does not answer it, or it
+    gives the answer away."""
     reason = source_reason(question, passage)
     if not reason and question.answer.casefold() in question.question.casefold():
         return f"question: it contains the answer {question.answer!r}"
@@ -51,8 +51,8 @@ def question_reason(question: DocumentQuestion, passage: Passage | None) -> str:
 async def ask_about_documents(
     teacher: Teacher, prompt: Prompt, passages: Sequence[Passage], count: int, name: str
 ) -> Items[DocumentQuestion]:
-    """`count` questions about passages that fit one prompt; `name` is unique in the run. Raises
-    TeacherFailed, BudgetSpent."""
+    """Return `count` questions about passages that fit one prompt; `name` is unique in the run.
+    Raises TeacherFailed, BudgetSpent."""
     by_id = {passage.id: passage for passage in passages}
     shown = "\n".join(json.dumps({"id": p.id, "text": p.text}) for p in passages)
 
@@ -76,8 +76,8 @@ PROMPT = "documents"
 
 
 class TeacherPassageSource(QuestionParts):
-    """Questions that a teacher asks about parts of the documents, until there are enough. Raises
-    from its parts TeacherFailed, BudgetSpent (what was paid for is kept), EmbedderFailed."""
+    """Questions of a teacher about parts of the documents, until there are enough. `parts` may
+    raise TeacherFailed, BudgetSpent (paid answers stay stored), EmbedderFailed."""
 
     is_paid = True
     exhausted = "its {documents} documents have no more passages to ask about"
@@ -89,8 +89,8 @@ class TeacherPassageSource(QuestionParts):
         catalog: Catalog,
         benchmarks: Sequence[str] = (),
     ) -> None:
-        """`benchmarks`: questions that none may repeat. It reads the index's passages. Raises
-        UsageError for an index that cannot be asked about."""
+        """Read the index's passages. `benchmarks`: questions that no question may repeat. Raises
+        UsageError for an index without usable passages."""
         self.prompt = read_prompts()[PROMPT]
         corpus = open_corpus(request.index, catalog, request.seed)
         super().__init__(request, corpus, benchmarks, self.prompt.hash)
@@ -101,7 +101,7 @@ class TeacherPassageSource(QuestionParts):
         """(what the teacher gave or was asked, why it is wrong), before the gates."""
 
     async def parts(self, work: Path, made: SetInMaking) -> AsyncGenerator[Path, None]:
-        """Round after round, each of as many calls as the missing questions need."""
+        """Yield rounds, each of as many calls as the missing questions need."""
         context = QuestionContext(self.corpus, self.request.rank, self.benchmarks)
         parts, at = parts_of(self.corpus, self.request.seed), 0
         async with open_teachers(self.teachers, work / "teacher") as ((teacher,), meter):
@@ -163,7 +163,7 @@ def parts_of(corpus: Corpus, seed: int) -> list[list[Passage]]:
 def plan_by_teacher(
     request: DocumentsRequest, catalog: Catalog, prices: TeacherPrices | None
 ) -> SetPlan:
-    """What the teacher will be asked, if no question is dropped. Raises UsageError."""
+    """Return the plan of the teacher's calls if no question is dropped. Raises UsageError."""
     corpus = open_corpus(request.index, catalog, request.seed)
     parts = parts_of(corpus, request.seed)
     calls = ceil(request.size / PER_CALL)

@@ -1,4 +1,4 @@
-"""The documents that questions are about: an index's passages, and its search in this process."""
+"""The documents of the questions: an index's passages, and its search in this process."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -41,15 +41,15 @@ class Corpus:
 
     @cached_property
     def sources(self) -> int:
-        """How many documents the passages are of."""
+        """Number of documents of the passages."""
         return len({each.source or each.id for each in self.passages})
 
     def passage(self, passage_id: str) -> Passage | None:
-        """A passage by its id; None where there is none."""
+        """Return a passage by its id, or None."""
         return self._by_id.get(passage_id)
 
     def sentences(self, passage: Passage) -> list[PlainSentence]:
-        """The sentences of a passage, each with its words; they are read once."""
+        """Return the sentences of a passage, each with its words; they are parsed once."""
         if passage.id not in self._sentences:
             plain = [each.plain for each in sentences_of(passage.text)]
             self._sentences[passage.id] = [(each, frozenset(words_of(each))) for each in plain]
@@ -61,13 +61,13 @@ class Corpus:
         return max(0.01, log((1 + len(self.passages)) / (1 + passages[word])))
 
     def documents_with(self, word: str) -> int:
-        """How many documents have a word."""
+        """Return the number of documents with a word."""
         _, documents = self._counts
         return documents[word]
 
     @cached_property
     def _counts(self) -> tuple[Counter[str], Counter[str]]:
-        """By word, the numbers of passages and of documents that have it."""
+        """Return by word the numbers of passages and of documents with it."""
         passages, words = Counter[str](), dict[str, set[str]]()
         for each in self.passages:
             own = set(words_of(each.text))
@@ -76,7 +76,7 @@ class Corpus:
         return passages, Counter(word for own in words.values() for word in own)
 
     def search(self, queries: Sequence[str], hits: int) -> list[list[Passage]]:
-        """The best hits of each query, best first. Raises EmbedderFailed."""
+        """Return the best hits of each query, best first. Raises EmbedderFailed."""
         if not queries:
             return []
         found = self.index.search(list(queries), min(hits, len(self.index.documents)))
@@ -84,8 +84,8 @@ class Corpus:
 
 
 def find_index_folder(named: str, catalog: Catalog) -> Path:
-    """The folder of an index by its id, with or without ``index:``, or by its folder. Raises
-    UsageError for what is no index, and for one whose files are gone."""
+    """Return the folder of an index by its id, with or without ``index:``, or by its folder. Raises
+    UsageError for anything else, and for an index whose files are missing."""
     entry = catalog.artifact(named if named.startswith(KIND) else KIND + named)
     if entry is not None:
         folder = entry["path"]
@@ -109,8 +109,8 @@ def find_index_folder(named: str, catalog: Catalog) -> Path:
 
 
 def open_corpus(named: str, catalog: Catalog, seed: int = 0) -> Corpus:
-    """The documents of an index. `seed` draws from more than `MOST_PASSAGES`. Raises UsageError for
-    an unknown index, or one without passages or text."""
+    """Open the documents of an index. `seed` draws a sample from more than `MOST_PASSAGES`. Raises
+    UsageError for an unknown index, or one without passages or text."""
     folder = find_index_folder(named, catalog)
     try:
         index = Index(folder)
@@ -138,7 +138,7 @@ def _drawn(index: Index, seed: int) -> list[Passage]:
 
 
 def _document_of(index: Index, row: int) -> set[int]:
-    """The rows of a row's document, whose passages are adjacent; of a very long one a part."""
+    """The rows of a row's document, whose passages are adjacent; for a very long one a part."""
     source, rows = index.documents[row].source, {row}
     for step in (-1, 1):
         for at in range(row + step, row + step * LONGEST, step):

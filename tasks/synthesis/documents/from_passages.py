@@ -1,8 +1,8 @@
 """Questions about a user's own passages without a model: gaps, definitions, numbers.
 
-In: passages in their index's order. Out: questions with their sources. A sentence is used if it is
-the only one in all passages that has its form with the answer left out: its one number, its one
-name (capitalised, not the first word), its one span of code, or the term that it defines.
+In: passages in their index's order. Out: questions with their sources. A sentence is used if no
+other one in the passages has the same form with the answer left out. The answer is its one number,
+its one name (capitalised, not the first word), its one span of code, or the term that it defines.
 """
 
 import re
@@ -42,8 +42,8 @@ Form = tuple[FormKind, str, str]
 def questions_from_passages(
     passages: Iterable[Passage],
 ) -> Iterator[tuple[FormKind, DocumentQuestion]]:
-    """All questions, in the passages' order, each with its kind. Reads the passages once and keeps
-    the questions; for more passages than memory holds, give parts."""
+    """Yield all questions, in the passages' order, each with its kind. All questions are held in
+    memory; for more passages than fit, pass parts."""
     found = [
         (form, passage, sentence)
         for passage, sentence in read_sentences(passages)
@@ -63,7 +63,7 @@ def questions_from_passages(
 
 
 def forms(sentence: Sentence) -> Iterator[Form]:
-    """The forms in which a sentence can be asked about."""
+    """Yield the forms in which a sentence can be a question."""
     text = sentence.plain
     if not text.endswith(".") or not LEAST_WORDS <= len(text.split()) <= MOST_WORDS:
         return
@@ -77,7 +77,7 @@ def forms(sentence: Sentence) -> Iterator[Form]:
 
 
 def _gaps(sentence: Sentence) -> Iterator[tuple[FormKind, tuple[int, int]]]:
-    """Of each kind the one place in the sentence, if there is one and no more."""
+    """Yield for each kind its place in the sentence, if there is exactly one."""
     gaps: tuple[tuple[FormKind, re.Pattern[str]], ...] = (("number", NUMBER), ("name", NAME))
     for kind, pattern in gaps:
         places = [match.span() for match in pattern.finditer(sentence.plain)]
@@ -94,8 +94,8 @@ def _meets(one: tuple[int, int], other: tuple[int, int]) -> bool:
 
 
 def solve(task: Task) -> Oracle:
-    """Search the question, find the sentence that it shows in the results, and read what stands in
-    its place. Raises LookupError where the results do not have it, or have several answers."""
+    """Search the question, look up its sentence in the results, and read the text at the gap.
+    Raises LookupError if the results lack it, or have several answers."""
     result = yield ToolUse("search", {"query": task.question})
     shown = task.question.partition("? ")[2]
     found = {

@@ -61,11 +61,12 @@ class DocumentsRequest(BudgetedRequest):
     teacher: str = Field("", description="a model of the registry that asks; empty: a program")
 
     def asked_of(self, index_id: str) -> dict[str, Any]:
-        """`as_asked`, with the index by its id."""
+        """Return `as_asked`, with the index by its id."""
         return self.as_asked | {"index": index_id}
 
     def request_hash(self, index_id: str, prompt: str = "") -> str:
-        """Of `as_asked`, and of what makes and judges it. `prompt`: the hash of the teacher's."""
+        """Return the hash of `as_asked`, and of the generator's and gates' versions. `prompt`: the
+        hash of the teacher's prompt."""
         return content_hash(
             [DOCUMENTS_VERSION, list(DOCUMENT_GATES), prompt, self.asked_of(index_id)]
         )
@@ -76,8 +77,8 @@ SPLITS = ("test", "train", "validation")
 
 
 def judge(tasks: Sequence[Task], context: QuestionContext) -> list[Judged[Task]]:
-    """Show questions to every gate in order; one that rejects a question is its last. Not for a
-    thread with an event loop: a search takes its time."""
+    """Pass questions through the gates in order; a rejected question goes no further. Do not call
+    it in a thread with an event loop, because a search blocks."""
     judged = [Judged(task) for task in tasks]
     asyncio.run(run_gates(judged, DOCUMENT_GATES.values(), context))
     context.forget()
@@ -85,7 +86,8 @@ def judge(tasks: Sequence[Task], context: QuestionContext) -> list[Judged[Task]]
 
 
 def judged_part(work: Path, batch: Sequence[Task], context: QuestionContext) -> Path:
-    """The folder of a batch that was judged, now or by a run before. As `judge`, it blocks."""
+    """Return the folder of a judged batch; judge it unless an earlier run did. It blocks, as
+    `judge` does."""
     folder = work / f"judged-{content_hash([each.task_id for each in batch])}"
     if not is_judged(folder):
         return write_part(folder, judge(batch, context))
@@ -96,7 +98,7 @@ def judged_part(work: Path, batch: Sequence[Task], context: QuestionContext) -> 
 
 
 class QuestionParts(Source):
-    """A source of questions about documents but for its parts."""
+    """A source of questions about documents without its parts."""
 
     gates = tuple(DOCUMENT_GATES)
     exhausted = "its {documents} documents have no more sentences to ask about"
@@ -115,7 +117,7 @@ class QuestionParts(Source):
         return super().row({**row, "task": self._in_split(row["task"])}, task_set_id)
 
     def write(self, made: SetInMaking, folder: Path) -> Any:
-        """One file; the id is of the questions and their splits."""
+        """Write one file; the id depends on the questions and their splits."""
         passed = [row["task"] for row in made.rows(TASK) if row["accepted"]]
         self._splits = splits_of(each.slots["source"] for each in passed)
         folder.mkdir()
@@ -142,9 +144,9 @@ class QuestionParts(Source):
 
 
 def splits_of(sources: Iterable[str]) -> dict[str, str]:
-    """The split of each document: by the hash of its name, so that it keeps it when documents are
-    added; where a split has none, it gets one of the largest other's. A single one is for test, a
-    second one for training."""
+    """Return the split of each document, by the hash of its name, so that it stays when documents
+    are added. An empty split gets a document of the largest other one. A single document is for
+    test, a second one for training."""
     found = {each: split_of(each) for each in sorted(set(sources))}
     for place, split in enumerate(SPLITS):
         counts = Counter(found.values())
@@ -162,19 +164,19 @@ SAMPLE = 200
 
 
 class PassageSource(QuestionParts):
-    """Questions that a program finds in passages. Raises from its parts NothingMade,
+    """Questions that a program generates from passages. `parts` may raise NothingMade,
     EmbedderFailed."""
 
     def __init__(
         self, request: DocumentsRequest, catalog: Catalog, benchmarks: Sequence[str] = ()
     ) -> None:
-        """`benchmarks`: questions that none may repeat. It reads the index's passages. Raises
-        UsageError for an index that cannot be asked about."""
+        """Read the index's passages. `benchmarks`: questions that no question may repeat. Raises
+        UsageError for an index without usable passages."""
         corpus = open_corpus(request.index, catalog, request.seed)
         super().__init__(request, corpus, benchmarks, "")
 
     async def parts(self, work: Path, made: SetInMaking) -> AsyncGenerator[Path, None]:
-        """A batch of candidates each, in the seed's order."""
+        """Yield batches of candidates, in the seed's order."""
         given = self.corpus, self.request, self.benchmarks
         context, candidates = await asyncio.to_thread(context_of, *given)
         for start in range(0, len(candidates), BATCH):
@@ -185,7 +187,8 @@ class PassageSource(QuestionParts):
 def context_of(
     corpus: Corpus, request: DocumentsRequest, benchmarks: Sequence[str]
 ) -> tuple[QuestionContext, list[Task]]:
-    """What the gates use, and the program's candidates in the seed's order. Raises NothingMade."""
+    """Return the context of the gates, and the program's candidates in the seed's order. Raises
+    NothingMade."""
     candidates = candidates_of(corpus, request.seed)
     if not candidates:
         raise NothingMade(
@@ -198,7 +201,7 @@ def context_of(
 
 
 def candidates_of(corpus: Corpus, seed: int) -> list[Task]:
-    """All questions that the program finds, in the seed's order."""
+    """Return all questions that the program generates, in the seed's order."""
     passages = {each.id: each for each in corpus.passages}
     found = [
         document_task(question, passages[question.document], kind)
@@ -211,7 +214,7 @@ def candidates_of(corpus: Corpus, seed: int) -> list[Task]:
 def plan_document_set(
     request: DocumentsRequest, catalog: Catalog, benchmarks: Sequence[str] = ()
 ) -> SetPlan:
-    """Judge a sample, and reckon from it. Raises as `PassageSource`."""
+    """Judge a sample and extrapolate from it. Raises as `PassageSource`."""
     corpus = open_corpus(request.index, catalog, request.seed)
     context, candidates = context_of(corpus, request, benchmarks)
     sample = candidates[:SAMPLE]

@@ -13,7 +13,7 @@ MOST_ANSWER = 80
 
 
 class DocumentQuestion(BaseModel):
-    """A question with its source, as a teacher or a program states it."""
+    """A question with its source, from a teacher or a program."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -24,8 +24,8 @@ class DocumentQuestion(BaseModel):
 
 
 def document_task(question: DocumentQuestion, passage: Passage, kind: str) -> Task:
-    """The question with what its passage says of itself. `kind`: number, definition, name, term, or
-    teacher; the task's template."""
+    """Return the question as a task with its passage's metadata. `kind`: number, definition, name,
+    term, or teacher; it is the task's template."""
     source = passage.source or passage.id
     slots = {"source": source, "title": passage.title, "quote": question.quote}
     return Task(
@@ -41,17 +41,17 @@ def document_task(question: DocumentQuestion, passage: Passage, kind: str) -> Ta
 
 
 def quotation(task: Task) -> str:
-    """The passage's words that answer it, as plain text."""
+    """Return the passage's words that answer the question, as plain text."""
     return plain_text(task.slots["quote"]).plain
 
 
 def flat(text: str) -> str:
-    """A text with single spaces: lines of a document are wrapped anywhere."""
+    """Return a text with single spaces, because lines of a document are wrapped anywhere."""
     return " ".join(text.split())
 
 
 def source_reason(question: DocumentQuestion, passage: Passage | None) -> str:
-    """Why a question is not answered by its source; empty if it is."""
+    """Return why a question is not answered by its source, or an empty string."""
     if passage is None:
         return f"document: {question.document!r} is none of the given passages"
     if not question.quote.strip() or flat(question.quote) not in flat(passage.text):

@@ -1,6 +1,6 @@
-"""Sentences of passages as people read them: wrapped lines joined, without markdown's marks.
+"""Sentences of passages as plain text: wrapped lines joined, without markdown's marks.
 
-Headings, tables, quotations and code blocks are left out, and so is a sentence that the border of
+Headings, tables, quotations and code blocks are left out, and so are sentences that the border of
 two passages cuts.
 """
 
@@ -28,7 +28,7 @@ WHOLE = (".", "!", "?", ":", "|", "`")
 
 @dataclass(frozen=True, slots=True)
 class Sentence:
-    """One sentence."""
+    """One sentence of a passage."""
 
     raw: str
     """As it stands in the passage."""
@@ -39,7 +39,7 @@ class Sentence:
 
 
 def plain_text(raw: str) -> Sentence:
-    """A text without markdown's inline marks."""
+    """Return a text without markdown's inline marks."""
     pieces: list[str] = []
     code: list[tuple[int, int]] = []
     text, at, length = " ".join(raw.split()), 0, 0
@@ -55,12 +55,12 @@ def plain_text(raw: str) -> Sentence:
 
 
 def sentences_of(text: str) -> list[Sentence]:
-    """The sentences of a text that stands alone."""
+    """Return the sentences of a self-contained text."""
     return [each for _, each in read_sentences([Passage("", text)])]
 
 
 def read_sentences(passages: Iterable[Passage]) -> Iterator[tuple[Passage, Sentence]]:
-    """The sentences of all passages. Passages of one source follow each other, in their order."""
+    """Yield the sentences of all passages. Passages of one source must be adjacent and in order."""
     source, is_code, is_cut = "", False, False
     for passage in passages:
         if passage.source != source or not passage.source or not passage.position:
@@ -75,7 +75,8 @@ def read_sentences(passages: Iterable[Passage]) -> Iterator[tuple[Passage, Sente
 
 
 def _blocks(text: str, is_code: bool) -> tuple[list[tuple[int, int]], bool]:
-    """Where paragraphs and list items of prose stand, and whether the text ends within code."""
+    """Return the positions of paragraphs and list items of prose, and whether the text ends within
+    code."""
     blocks: list[tuple[int, int]] = []
     at, is_open = 0, False
     for line in text.splitlines(keepends=True):

@@ -1,4 +1,4 @@
-"""A synthesized domain: what it is as data, its files, and its toolkit run in the sandbox."""
+"""A synthesized domain: its data, its files, and its toolkit run in the sandbox."""
 
 from typing import TYPE_CHECKING
 

@@ -1,8 +1,8 @@
 """A domain's folder as a benchmark: the agent serves a simulated customer, or works alone.
 
 In: a folder of `write_domain_folder`. Out: a `Benchmark` of the tasks of a split. The domain's code
-runs in the sandbox. The scorer ``dialogue`` compares the state with the task's, and looks for the
-facts that the agent must have said.
+runs in the sandbox. The scorer ``dialogue`` compares the state with the task's, and checks that the
+agent communicated the required facts.
 """
 
 from collections.abc import Iterator
@@ -24,11 +24,11 @@ if TYPE_CHECKING:
 def domain_benchmark(
     name: str, folder: Path, split: str | None = None, solo: bool = False
 ) -> Benchmark:
-    """The benchmark of the domain in `folder`, or of a set's several databases in folders below it;
-    `split` is ``test`` by default.
+    """Return the benchmark of the domain in `folder`, or of a set's several databases in folders
+    below it; `split` is ``test`` by default.
 
     `solo`: no user is simulated; the scenario is the first message, and the agent's first message
-    without calls ends the attempt. Raises BenchmarkError where the folder has no domain.
+    without calls ends the attempt. Raises BenchmarkError if the folder has no domain.
     """
     try:
         domains = {each: read_domain_folder(each)[0] for each in domain_folders(folder)}
@@ -64,7 +64,7 @@ def domain_benchmark(
 
 
 def _item(task: DomainTask, domain: Domain, folder: Path, solo: bool) -> Task:
-    """A task as a sweep runs it. Raises BenchmarkError for one that cannot be scored."""
+    """Return a task in the form for sweeps. Raises BenchmarkError for one that cannot be scored."""
     world, offer, policy = task.world, task.world.offer, domain.policy
     if not world.expected:
         raise BenchmarkError(

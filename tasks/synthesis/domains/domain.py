@@ -1,7 +1,7 @@
 """A domain as data: tables and records, tools, policy rules, tasks.
 
-In: what a generator proposes. Out: values that can be checked, hashed and written as files. Only
-`Domain.toolkit` is code; nothing but the sandbox runs it (`Toolkit`).
+In: a generator's proposal. Out: values that can be checked, hashed and written as files. Only
+`Domain.toolkit` is code, and it runs in the sandbox only (`Toolkit`).
 """
 
 from collections.abc import Mapping
@@ -44,7 +44,7 @@ class FieldSpec(_Frozen):
 
 
 class TableSpec(_Frozen):
-    """A table: its records are found by the field `key`."""
+    """A table; the field `key` identifies its records."""
 
     name: Name
     key: Name
@@ -62,7 +62,7 @@ class Parameter(_Frozen):
 
 
 class ToolSpec(_Frozen):
-    """A tool as an agent sees it, and what it is declared to do."""
+    """A tool as an agent sees it, and its declared effects."""
 
     name: Name
     kind: Literal["READ", "WRITE", "GENERIC"]
@@ -76,7 +76,7 @@ class ToolSpec(_Frozen):
 
     @property
     def schema_of(self) -> dict[str, Any]:
-        """In OpenAI's format."""
+        """The tool in OpenAI's format."""
         properties = {
             each.name: {**JSON_TYPES[each.kind], "description": each.about}
             for each in self.parameters
@@ -100,7 +100,7 @@ JSON_TYPES: Mapping[str, Mapping[str, Any]] = {
 class Rule(_Frozen):
     """One rule of the policy: a sentence for the agent, and a function of the toolkit.
 
-    ``function(db, name, arguments)`` is asked before each call of a WRITE tool; it returns why the
+    ``function(db, name, arguments)`` is called before each call of a WRITE tool; it returns why the
     rule forbids the call, or "".
     """
 
@@ -127,12 +127,12 @@ class Scenario(_Frozen):
 
     @property
     def text(self) -> str:
-        """All of it, a line each."""
+        """The whole scenario, one line per field."""
         return "\n".join(filter(None, (self.reason, self.known, self.unknown, self.instructions)))
 
 
 class DomainSpec(_Frozen):
-    """The world of a domain's task: what the user wants, and what is true when it is done."""
+    """The world of a domain's task: the user's request, and the conditions of success."""
 
     domain: str
     """`Domain.domain_id`: the same words about another database are another task."""
@@ -179,7 +179,7 @@ DomainTask = Task[DomainSpec]
 
 
 def changed_task(task: DomainTask, /, **changes: Any) -> DomainTask:
-    """A copy of the task with other fields, its world's or its own; its id is its own."""
+    """A copy of the task with other fields, its world's or its own, and therefore another id."""
     inside = {name: changes.pop(name) for name in [*changes] if name in DomainSpec.model_fields}
     world = task.world.model_copy(update=inside)
     return replace(task, world=world, stored_id="", **changes)
@@ -207,13 +207,13 @@ class Domain(_Frozen):
 
     @property
     def policy(self) -> str:
-        """The policy that the agent is given."""
+        """The policy as the agent reads it."""
         lines = [f"# {self.about}", "", *(f"- {rule.text}" for rule in self.rules)]
         return "\n".join(lines) + "\n"
 
     @cached_property
     def domain_id(self) -> str:
-        """Content hash of all but the lineage. Made once: every task has it."""
+        """Content hash without the lineage, cached because every task needs it."""
         return content_hash(self.model_dump(mode="json", exclude={"lineage"}))
 
     def model_copy(self, *, update: Mapping[str, Any] | None = None, deep: bool = False) -> Self:
@@ -223,7 +223,7 @@ class Domain(_Frozen):
         return copy
 
     def schemas(self, task: DomainTask) -> list[dict[str, Any]]:
-        """The tools that an agent has in a task, in OpenAI's format, with the task's own prices."""
+        """Return the agent's tools in a task, in OpenAI's format, with the task's own prices."""
         specs, offer = self.offered(task), task.world.offer
         if offer is not None:
             specs = tuple(
@@ -233,5 +233,5 @@ class Domain(_Frozen):
         return [each.schema_of for each in specs]
 
     def offered(self, task: DomainTask) -> tuple[ToolSpec, ...]:
-        """The tools that an agent has in a task."""
+        """Return the agent's tools in a task."""
         return tuple(t for t in self.tools if not task.world.tools or t.name in task.world.tools)

@@ -1,4 +1,4 @@
-"""A domain and its tasks as files, which one can read, edit and version.
+"""A domain and its tasks as files that can be read, edited and versioned.
 
 In: a folder. Out: the domain and its tasks, checked. ``domain.json`` (tables, tools, rules,
 lineage), ``db.json``, ``toolkit.py``, ``policy.md`` (written for readers) and ``tasks.jsonl``.
@@ -46,8 +46,8 @@ def read_domain_folder(folder: Path) -> tuple[Domain, Iterator[DomainTask]]:
 
 
 def domain_folders(folder: Path) -> list[Path]:
-    """`folder` itself, or of a set over several databases the folders in it, in their order.
-    Raises UsageError where there is no domain in either."""
+    """Return `folder` itself, or for a set over several databases the folders in it, in order.
+    Raises UsageError if neither has a domain."""
     if (folder / SPEC).is_file():
         return [folder]
     found = sorted(each.parent for each in folder.glob(f"*/{SPEC}"))

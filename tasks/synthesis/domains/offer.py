@@ -16,7 +16,7 @@ class _Frozen(BaseModel):
 
 
 class Preference(_Frozen):
-    """An instruction and the weights that it stands for."""
+    """An instruction and the weights that it expresses."""
 
     instruction: str
     weights: dict[str, float]
@@ -47,7 +47,7 @@ class TaskOffer(_Frozen):
     """Texts from measured runs that are added to the description of a tool."""
 
     def about(self, tool: str, about: str) -> str:
-        """A tool's description as this task shows it."""
+        """Return a tool's description as this task shows it."""
         parts = [about, self.measured.get(tool, "")]
         if tool in self.call_usd:
             parts.append(f"A call costs {self.call_usd[tool]:.4g} USD.")

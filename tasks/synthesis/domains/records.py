@@ -1,4 +1,4 @@
-"""Checks records against a domain's tables, by pydantic models of the tables.
+"""Checks of records against a domain's tables, by pydantic models of the tables.
 
 In: a domain. Out: the first fault of its records, or of those that a task changes.
 """
@@ -49,7 +49,7 @@ ADAPTERS: dict[str, TypeAdapter[Any]] = {kind: TypeAdapter(TYPES[kind]) for kind
 
 
 def is_of_kind(value: Any, kind: Kind) -> bool:
-    """Whether a value is of a kind: strictly, so that "7" is no integer and 7.0 neither."""
+    """Whether a value is strictly of a kind: neither "7" nor 7.0 is an integer."""
     try:
         ADAPTERS[kind].validate_python(value)
     except ValidationError:
@@ -58,7 +58,7 @@ def is_of_kind(value: Any, kind: Kind) -> bool:
 
 
 def record_model(table: TableSpec) -> type[BaseModel]:
-    """The pydantic model of a table's records: every field required, no other allowed."""
+    """Return the pydantic model of a table's records: every field required, no other allowed."""
     # A field may be named as a method of BaseModel is ("copy"): it stands under its alias only.
     fields: dict[str, Any] = {
         f"field_{each.name}": (_type(each), Field(alias=each.name)) for each in table.fields
@@ -89,8 +89,8 @@ class TableChecks:
     def faults(
         self, record: Mapping[str, Any], keys: Keys, key: str | None = None
     ) -> Iterator[str]:
-        """The faults of a record, as ``field: fault``. `keys`: of every table's records; `key`: its
-        own, if that is known. Where fields are wrong, references are not checked."""
+        """Yield the faults of a record, as ``field: fault``. `keys`: the keys of every table's
+        records; `key`: its own, if known. If fields are wrong, references are not checked."""
         try:
             self._adapter.validate_python(record)
         except ValidationError as error:
@@ -126,7 +126,8 @@ class RecordChecks:
         self.fault = next(filter(None, (self._record_fault(*each) for each in every)), "")
 
     def changed_fault(self, changed: Changed) -> str:
-        """The first fault of the records that a task changes, with its changes; else empty."""
+        """Return the first fault of the records that a task changes, after its changes; else an
+        empty string."""
         for table, keyed in changed.items():
             if table not in self._tables:
                 return f"changed: there is no table {table!r}"
@@ -139,7 +140,7 @@ class RecordChecks:
         return ""
 
     def _record_fault(self, table: str, key: str, record: Mapping[str, Any]) -> str:
-        """The first fault of a record, as ``table/key.field: fault``; else empty."""
+        """The first fault of a record, as ``table/key.field: fault``; else an empty string."""
         fault = next(self._checks[table].faults(record, self.domain.records, key), "")
         return f"{table}/{key}.{fault}" if fault else ""
 

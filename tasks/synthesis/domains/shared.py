@@ -1,6 +1,6 @@
-"""Databases that share their unchanged records. Sent to the sandbox, as `source` is.
+"""Databases that share their unchanged records. The module is sent to the sandbox, as `source` is.
 
-In: a domain's own records. Out: the database of a call, and its result, with the very same objects
+In: a domain's own records. Out: the database of a call, and its result, with the identical objects
 where nothing changed.
 """
 
@@ -20,7 +20,7 @@ strict_json = json.JSONEncoder(allow_nan=False).encode
 
 
 def piece(key: str, text: str) -> str:
-    """A key with the canonical JSON of its value."""
+    """Return a key with the canonical JSON of its value."""
     return f"{json.dumps(key)}: {text}"
 
 
@@ -30,17 +30,17 @@ def joined(pieces: dict[str, str]) -> str:
 
 
 def plain(value: Any) -> Any:
-    """`value` as JSON can hold it. Raises TypeError, ValueError."""
+    """Return `value` in types that JSON has. Raises TypeError, ValueError."""
     return json.loads(strict_json(value))
 
 
 def copied(value: Any) -> Any:
-    """A deep copy of plain data; ten times as fast as `copy.deepcopy`."""
+    """Return a deep copy of plain data; ten times as fast as `copy.deepcopy`."""
     return marshal.loads(marshal.dumps(value))
 
 
 class Closed:
-    """Stands in a `Lazy` for a value that was not read yet. It is no JSON: where one gets into a
+    """Placeholder in a `Lazy` for a value that was not read yet. It is not JSON: if it gets into a
     result, the call fails."""
 
 
@@ -48,8 +48,8 @@ CLOSED = Closed()
 
 
 class Originals:
-    """A domain's own records, which most databases share, with what is computed of them once: bytes
-    to copy them from and to compare with, and their texts for the hash."""
+    """A domain's own records, which most databases share, with cached values: bytes for copies and
+    comparisons, and texts for the hash."""
 
     def __init__(self, records: dict[str, Any]) -> None:
         self.records = records
@@ -60,22 +60,22 @@ class Originals:
         self._texts: dict[str, str] = {}
 
     def copy_of(self, value: Any) -> Any:
-        """A deep copy of a table or a record."""
+        """Return a deep copy of a table or a record."""
         return marshal.loads(self._bytes_of(value))
 
     def is_kept(self, value: Any, kept: Any) -> bool:
-        """Whether a value is the same as the one that it was copied from."""
+        """Whether a value equals the original from which it was copied."""
         return flat_bytes(value) == self._bytes_of(kept) or same(value, kept)
 
     def pieces(self, table: str) -> dict[str, str]:
-        """By key of a table, the piece ``"key": record`` of the table's canonical JSON."""
+        """Return by key the pieces ``"key": record`` of a table's canonical JSON."""
         if table not in self._pieces:
             keyed = self.records.get(table, {})
             self._pieces[table] = {k: piece(k, canonical(keyed[k])) for k in sorted(keyed)}
         return self._pieces[table]
 
     def text(self, table: str) -> str:
-        """The canonical JSON of a table."""
+        """Return the canonical JSON of a table."""
         if table not in self._texts:
             self._texts[table] = joined(self.pieces(table))
         return self._texts[table]
@@ -91,13 +91,13 @@ class Originals:
 
 
 class Lazy(dict[str, Any]):
-    """A dictionary whose values are copied from another when they are first read.
+    """A dictionary whose values are copied from another on first access.
 
-    A tool reads a few records of some hundred: copying all would take most of a replay's time.
+    A tool reads a few of some hundred records: copying all would take most of a replay's time.
     """
 
     def __init__(self, source: dict[str, Any], originals: Originals, deep: bool = False) -> None:
-        """`deep`: the values are tables, whose records are opened one by one."""
+        """`deep`: the values are tables, whose records are copied one by one."""
         super().__init__(dict.fromkeys(source, CLOSED))
         self.source, self.originals, self.deep = source, originals, deep
         self.was_whole = False
@@ -124,27 +124,27 @@ class Lazy(dict[str, Any]):
         return iter(list(super().keys()))
 
     def items(self) -> Any:
-        """All are opened."""
+        """Copy all values first."""
         self._open_all()
         return super().items()
 
     def values(self) -> Any:
-        """All are opened."""
+        """Copy all values first."""
         self._open_all()
         return super().values()
 
     def pop(self, key: str, *default: Any) -> Any:
-        """The value is opened."""
+        """Copy the value first."""
         self.get(key)
         return super().pop(key, *default)
 
     def popitem(self) -> tuple[str, Any]:
-        """All are opened."""
+        """Copy all values first."""
         self._open_all()
         return super().popitem()
 
     def copy(self) -> dict[str, Any]:
-        """A plain dictionary."""
+        """Return a plain dictionary."""
         return dict(self.items())
 
     def _open_all(self) -> None:
@@ -156,8 +156,8 @@ class Lazy(dict[str, Any]):
             self.update(self.originals.copy_of(self.source))
 
     def result(self) -> dict[str, Any]:
-        """The dictionary that it stands for: the source itself where they are the same, else with
-        the source's own value for each that is closed or unchanged."""
+        """Return the dictionary that it represents: the source itself if they are equal, else with
+        the source's own value for each that is unread or unchanged."""
         opened = {key: value for key, value in super().items() if value is not CLOSED}
         if self.was_whole and self.originals.is_kept(opened, self.source):
             return self.source
@@ -175,8 +175,8 @@ class Lazy(dict[str, Any]):
 
 
 def flat_bytes(value: Any) -> bytes:
-    """Plain data as bytes, which are equal only for equal values and types. Version 0 ignores other
-    references to a value. Empty for any other data."""
+    """Return plain data as bytes that are equal only for equal values and types. Version 0 ignores
+    other references to a value. Empty for any other data."""
     try:
         return marshal.dumps(value, 0)
     except ValueError:
@@ -184,8 +184,8 @@ def flat_bytes(value: Any) -> bytes:
 
 
 def same(value: Any, kept: Any) -> bool:
-    """Whether two values are equal, with all types in them: to Python 10 == 10.0, but they differ
-    in JSON and in a hash."""
+    """Whether two values are equal, including all types in them: 10 == 10.0 in Python, but they
+    differ in JSON and in a hash."""
     if value is kept:
         return True
     if type(value) is type(kept) and type(value) in SURE:

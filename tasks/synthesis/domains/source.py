@@ -1,4 +1,5 @@
-"""Runs in the sandbox: loads a domain's toolkit, has a database for each program, calls tools.
+"""Server in the sandbox: it loads a domain's toolkit, has a database for each program, and calls
+tools.
 
 The texts of this file and of `shared` are sent to the sandbox, so they import only the standard
 library and each other. A request is a list of operations, which are methods of `Host` with their
@@ -32,18 +33,18 @@ MOST_HASHES = 20_000
 
 
 class ToolError(Exception):
-    """A tool refuses a call."""
+    """A tool refused a call."""
 
 
 def state_hash(state: Any) -> str:
-    """SHA-256 of the canonical JSON of a database, as tau2 hashes its own."""
+    """Return the SHA-256 of the canonical JSON of a database, as tau2 hashes its own."""
     return hashlib.sha256(canonical(state).encode()).hexdigest()
 
 
 def first_state(
     records: Mapping[str, Mapping[str, Any]], changed: Mapping[str, Mapping[str, Any]]
 ) -> dict[str, Any]:
-    """The database that a task begins with: records by table and key, some fields changed."""
+    """Return the initial database of a task: records by table and key, some fields changed."""
     state: dict[str, Any] = dict(records)
     for table, keyed in changed.items():
         inside = state[table] = dict(state.get(table, {}))
@@ -53,7 +54,7 @@ def first_state(
 
 
 class Written:
-    """A value in a reply that is JSON text already."""
+    """A value in a reply that is already JSON text."""
 
     def __init__(self, text: str) -> None:
         self.text = text
@@ -80,7 +81,7 @@ class Host:
         self.states[program] = first_state(self.records, copied(changed))
 
     def call(self, program: str, name: str, arguments: dict[str, Any]) -> dict[str, Any]:
-        """The result of a tool or its refusal, and where the database changed."""
+        """Return the result of a tool or its refusal, and where the database changed."""
         state = self.states[program]
         function = self.names.get(name)
         if not callable(function):
@@ -104,13 +105,13 @@ class Host:
     def ask_all(
         self, program: str, functions: list[str], name: str, arguments: dict[str, Any]
     ) -> list[dict[str, Any]]:
-        """The verdict of each of some rules on a call."""
+        """Return the verdict of each of some rules on a call."""
         return [self.ask(program, function, name, arguments) for function in functions]
 
     def ask(
         self, program: str, function: str, name: str, arguments: dict[str, Any]
     ) -> dict[str, Any]:
-        """Why a rule forbids a call, or ""."""
+        """Return why a rule forbids a call, or ""."""
         asked = self.names.get(function)
         if not callable(asked):
             return missing(function)
@@ -131,15 +132,15 @@ class Host:
         return {"status": "ok", "value": given}
 
     def end(self, program: str) -> None:
-        """Forget a program's database."""
+        """Delete a program's database."""
         self.states.pop(program, None)
 
     def copy(self, program: str, other: str) -> None:
-        """Give another program the database that a program has now."""
+        """Give another program a copy of a program's current database."""
         self.states[other] = self.states[program]
 
     def differing(self, program: str, other: str) -> list[str]:
-        """The records in which two programs' databases differ, as ``table/key``."""
+        """Return the records in which two programs' databases differ, as ``table/key``."""
         before, after, found = self.states[program], self.states[other], []
         for table in sorted(before.keys() | after.keys()):
             old, new = before.get(table, {}), after.get(table, {})
@@ -151,8 +152,8 @@ class Host:
         return found
 
     def hash(self, program: str) -> str:
-        """`state_hash` of a program's database. Only records that differ from the domain's own are
-        encoded, and a state is hashed once."""
+        """Return `state_hash` of a program's database. Only records that differ from the domain's
+        own are encoded, and a state is hashed once."""
         state = self.states[program]
         pieces = {table: self._pieces(table, keyed) for table, keyed in state.items()}
         differing = canonical([sorted(state), {t: p for t, p in pieces.items() if p}])
@@ -165,8 +166,8 @@ class Host:
         return self.hashes[differing]
 
     def _pieces(self, table: str, keyed: dict[str, Any]) -> dict[str, str | None]:
-        """The pieces of a table's text that differ from those of the domain's own; None for a
-        record that is gone."""
+        """Return the pieces of a table's text that differ from the domain's own; None for a deleted
+        record."""
         own = self.records.get(table, {})
         if keyed is own:
             return {}
@@ -184,12 +185,12 @@ class Host:
 
 
 def missing(name: str) -> dict[str, Any]:
-    """The reply where the toolkit has no such function."""
+    """Return the reply if the toolkit has no such function."""
     return {"status": "missing", "value": f"the toolkit has no function {name!r}"}
 
 
 def failed(error: Exception) -> dict[str, Any]:
-    """The reply where the toolkit's own code is wrong."""
+    """Return the reply if the toolkit's own code is wrong."""
     return {"status": "failed", "value": f"{type(error).__name__}: {error}"}
 
 
@@ -212,7 +213,7 @@ def differences(before: dict[str, Any], after: dict[str, Any]) -> list[str]:
 
 
 def written(reply: Any) -> str:
-    """The JSON of a reply."""
+    """Return the JSON of a reply."""
     if isinstance(reply, dict) and isinstance(reply.get("value"), Written):
         changes = json.dumps(reply["changes"]) if reply["changes"] else "[]"
         value = reply["value"].text

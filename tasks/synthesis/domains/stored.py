@@ -1,9 +1,8 @@
-"""The end state of a stored attempt: its calls once more, on the task's own database.
+"""The end state of a stored attempt: its calls run again on the task's own database.
 
-In: a domain, a task, what the store has of an attempt's calls. Out: the database's `state_hash`, or
-why it cannot be known. Calls go the way that the attempt's went (`DomainWorld`), in the sandbox,
-and each must give the result that is on record: else the database that comes of them would be
-another attempt's.
+In: a domain, a task, the stored calls of an attempt. Out: the database's `state_hash`, or why it is
+unknown. Calls run as in the attempt (`DomainWorld`), in the sandbox, and each must give the stored
+result, because otherwise the database would be another attempt's.
 """
 
 from collections.abc import Mapping, Sequence
@@ -53,7 +52,7 @@ class EndState:
 
 
 def stored_calls(attempts: Sequence[str], home: Home) -> Mapping[str, Sequence[StoredCall] | None]:
-    """The calls of each attempt in their order; None where it made calls that are not stored."""
+    """Return the calls of each attempt in order; None if some of its calls are not stored."""
     if not attempts:
         return {}
     given = {"ids": list(attempts)}
@@ -68,7 +67,7 @@ def stored_calls(attempts: Sequence[str], home: Home) -> Mapping[str, Sequence[S
 async def end_state(
     domain: Domain, task: DomainTask, calls: Sequence[StoredCall] | None
 ) -> EndState:
-    """Carry out an attempt's calls in a new database of its task."""
+    """Run an attempt's calls in a new database of its task."""
     if calls is None:
         return EndState(fault="its calls' results are not in tool_runs")
     world = DomainWorld(domain, task, None, solo=True)

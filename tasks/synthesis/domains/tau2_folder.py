@@ -1,12 +1,13 @@
-"""A domain and its tasks in tau2-bench's own form: data files, and a package that its tools run in.
+"""A domain and its tasks in tau2-bench's own form: data files, and a package in which its tools
+run.
 
-In: a domain, its tasks with `expected`. Out, in a folder as tau2's checkout is laid out:
+In: a domain, its tasks with `expected`. Out, in a folder with the layout of tau2's checkout:
 ``data/tau2/domains/NAME`` (tasks.json, split_tasks.json, policy.md, db.json, and expected.json with
-each task's state hash) and the package ``src/tau2/domains/NAME``. Copied over a checkout it is a
-domain of it; `bench.synthesis.tau2_check` runs it where it is.
+each task's state hash) and the package ``src/tau2/domains/NAME``. Copied over a checkout it becomes
+one of its domains; `bench.synthesis.tau2_check` runs it in place.
 
-tau2 has no tools by task, so that all of the domain's are offered; what an agent must say loses its
-commas, because tau2 removes them from what was said.
+tau2 has no tools by task, so all of the domain's tools are offered. Required facts lose their
+commas, because tau2 removes them from the agent's messages.
 """
 
 import json
@@ -30,7 +31,7 @@ NOTHING_ELSE = "Ask for nothing else."
 def write_tau2_folder(
     folder: Path, domain: Domain, tasks: Iterable[DomainTask], name: str | None = None
 ) -> None:
-    """Write the domain below `folder`; `name` replaces the domain's own, where tau2 has one of that
+    """Write the domain below `folder`; `name` replaces the domain's own if tau2 has one of that
     name. The same domain and tasks give the same bytes.
 
     Raises UsageError for names, records or tasks that tau2 cannot have, and then writes nothing.
@@ -70,7 +71,7 @@ def write_tau2_folder(
 
 
 def tau2_task(task: DomainTask, name: str) -> dict[str, Any]:
-    """A task in tau2's form; `name` is the domain's there."""
+    """Return a task in tau2's form; `name` is the domain's name there."""
     scenario, task_id = task.world.scenario, task.task_id
     actions = [
         {"action_id": f"{task_id}_{number}", "name": each.name, "arguments": each.arguments}

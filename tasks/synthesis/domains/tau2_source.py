@@ -41,8 +41,8 @@ TYPES = {
 
 
 def tau2_source(domain: Domain, name: str) -> dict[str, str]:
-    """The package's files by name, without the toolkit. Raises UsageError for names that it cannot
-    have."""
+    """Return the package's files by name, without the toolkit. Raises UsageError for names that it
+    cannot have."""
     check_names(domain, name)
     return {
         "data_model.py": _filled(
@@ -60,7 +60,7 @@ def tau2_source(domain: Domain, name: str) -> dict[str, str]:
 
 
 def check_names(domain: Domain, name: str) -> None:
-    """Raise UsageError for a name that is Python's or tau2's own, or is there twice."""
+    """Raise UsageError for a name of Python's or tau2's own, or a duplicate."""
     groups: list[tuple[str, list[str], Collection[str]]] = [
         ("the package", [name], OWN_DOMAINS),
         ("tables", [each.name for each in domain.tables], OF_DATABASE),

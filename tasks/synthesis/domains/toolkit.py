@@ -1,8 +1,8 @@
 """A domain's toolkit in the sandbox: many programs, each with its own database.
 
 In: a domain. Out: the results of its tools, its rules' verdicts, hashes of states. One interpreter
-serves all programs of a `Toolkit`; a request has operations of many. A domain's code runs nowhere
-else.
+serves all programs of a `Toolkit`; a request has operations of many. A domain's code runs only
+here.
 """
 
 import inspect
@@ -42,7 +42,7 @@ class ToolkitFailed(TuttiError, RuntimeError):
 
 @dataclass(frozen=True)
 class Result:
-    """The result of a call of a tool."""
+    """The result of a tool call."""
 
     status: Literal["ok", "refused", "failed", "missing"]
     """refused: by the tool itself, or for its arguments; failed: its code is wrong."""
@@ -69,7 +69,7 @@ class Act:
 
 @dataclass(frozen=True)
 class Replay:
-    """A task's calls carried out in a new database."""
+    """The result of a task's calls in a new database."""
 
     results: tuple[Result, ...]
     before: str
@@ -88,10 +88,11 @@ class Replay:
 
 
 class Toolkit:
-    """A domain's code in an interpreter; an async context manager. Requests are one at a time."""
+    """A domain's code in an interpreter, as an async context manager. Requests run one at a
+    time."""
 
     def __init__(self, domain: Domain, limits: SandboxLimits = LIMITS) -> None:
-        """Raises SandboxUnavailable where no level may be used."""
+        """Raises SandboxUnavailable if no sandbox level may be used."""
         self.domain = domain
         self._session = SandboxSession(level_for_models(), limits)
 
@@ -111,7 +112,7 @@ class Toolkit:
         await self._session.close()
 
     async def request(self, operations: Sequence[Sequence[Any]]) -> list[Any]:
-        """Carry out operations of `source.Host`, in order. Raises ToolkitFailed."""
+        """Run operations of `source.Host`, in order. Raises ToolkitFailed."""
         result = await self._session.run(f"serve(host, {json.dumps(operations)!r})")
         line = result.stdout.rpartition(source.MARK)[2]
         if result.restarted or result.status != "ok" or not line:
@@ -121,23 +122,23 @@ class Toolkit:
         return found
 
     async def begin(self, programs: Mapping[str, DomainTask]) -> None:
-        """Give programs the databases that their tasks begin with."""
+        """Give programs the initial databases of their tasks."""
         await self.request([["begin", name, task.world.changed] for name, task in programs.items()])
 
     async def act(self, acts: Sequence[Act]) -> list[Result]:
-        """Carry out calls, in order."""
+        """Run calls, in order."""
         replies = await self.request(
             [["call", each.program, each.action.name, each.action.arguments] for each in acts]
         )
         return [_result(reply) for reply in replies]
 
     async def end(self, programs: Sequence[str]) -> None:
-        """Forget the databases of programs."""
+        """Delete the databases of programs."""
         await self.request([["end", name] for name in programs])
 
     async def replay(self, tasks: Sequence[DomainTask], ask_rules: bool = False) -> list[Replay]:
-        """Carry out each task's golden calls in a new database of its own. With `ask_rules`, every
-        rule that is a function is asked about each call that may write."""
+        """Run each task's golden calls in a new database of its own. With `ask_rules`, every rule
+        that is a function is also called on each call that may write."""
         if not tasks:
             return []
         rules: Rules | None = None

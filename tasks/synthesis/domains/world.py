@@ -26,9 +26,9 @@ PROGRAM = "attempt"
 
 
 class DomainWorld:
-    """One attempt at one task. The calls that changed its database are remembered, so that a new
-    interpreter can be brought to the same state. Without a user it is solo: the prompt has the
-    scenario, and the dialogue ends with the agent's message."""
+    """One attempt at one task. The calls that changed its database are stored, so that a new
+    interpreter can reach the same state. Without a user it is solo: the prompt has the scenario,
+    and the dialogue ends with the agent's message."""
 
     def __init__(
         self, domain: Domain, task: DomainTask, user: "ChatModel | None", solo: bool = False
@@ -47,9 +47,9 @@ class DomainWorld:
         self._lock = asyncio.Lock()
 
     async def use(self, name: str, arguments: str) -> ToolResult:
-        """One call of the agent on this attempt's database, at the task's price; one that is
-        malformed reaches no tool and costs nothing. Raises ToolUnavailable where the toolkit cannot
-        be loaded."""
+        """Run one call of the agent on this attempt's database, at the task's price; a malformed
+        call reaches no tool and costs nothing. Raises ToolUnavailable if the toolkit cannot be
+        loaded."""
         result = await carry_out(self._call, self.schemas, name, arguments)
         price = self._call_usd.get(name)
         if price is None or result.error_type == MALFORMED:
@@ -57,11 +57,11 @@ class DomainWorld:
         return replace(result, cost_usd=price)
 
     async def begin(self) -> str | None:
-        """The customer's first message; None where the prompt has the scenario."""
+        """Return the customer's first message; None if the prompt has the scenario."""
         return None if self._customer is None else await self._customer.say(None)
 
     async def reply(self, said: str) -> str | None:
-        """The customer's answer; None when the dialogue is over."""
+        """Return the customer's answer; None when the dialogue is over."""
         return None if self._customer is None else await self._customer.say(said)
 
     def over(self) -> bool:
@@ -69,7 +69,7 @@ class DomainWorld:
         return self._customer is not None and self._customer.done
 
     def outcome(self) -> Mapping[str, Any]:
-        """The database's `state_hash`, as the scorer ``dialogue`` compares it."""
+        """The database's `state_hash`, which the scorer ``dialogue`` compares."""
         if not self._hash:
             changed = self._task.world.changed
             self._hash = source.state_hash(source.first_state(self._domain.records, changed))
@@ -81,7 +81,7 @@ class DomainWorld:
             await self._end()
 
     async def _call(self, name: str, arguments: dict[str, Any]) -> str:
-        """The tool's result. Raises CallRefused where the tool refuses or does not work."""
+        """Return the tool's result. Raises CallRefused if the tool refuses or fails."""
         action = Action(name=name, arguments=arguments)
         async with self._lock:
             toolkit = self._toolkit or await self._start()

@@ -1,4 +1,4 @@
-"""Families that ask about one document at a time, by rules to draw and to solve a question."""
+"""Families that ask about one document at a time, with rules to draw and to solve a question."""
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
@@ -17,7 +17,7 @@ Draft = tuple[dict[str, str], str]
 
 @dataclass
 class DocumentFamily:
-    """One family (`tutti.tasks.synthesis.task.Family`)."""
+    """A family about one document (`tutti.tasks.synthesis.task.Family`)."""
 
     name: str
     questions: Sequence[str]

@@ -56,12 +56,14 @@ ARITHMETIC = DocumentFamily(
 
 
 class CountSum:
-    """The number of parameters of two functions. The longest trajectory: four calls."""
+    """Questions about the sum of the parameter counts of two functions. Their trajectory is the
+    longest: four calls."""
 
     name = "count_sum"
 
     def propose(self, documents: Sequence[Document], rng: Random) -> Iterator[Task]:
-        """Random pairs of documents of the same split; half as many pairs as documents."""
+        """Yield questions on random pairs of documents of the same split; half as many pairs as
+        documents."""
         by_split: dict[str, list[Document]] = {}
         for document in documents:
             if document.parameters and len(document.parameters) <= MAX_PARAMETERS:
@@ -76,7 +78,7 @@ class CountSum:
                 yield question_task(self.name, question, str(total), slots, sources, split)
 
     def solve(self, slots: Slots) -> Oracle:
-        """Search both, read their counts, let Python add."""
+        """Search both documents, read their counts, and add them in Python."""
         counts = []
         for name in (slots["first"], slots["second"]):
             result = yield search_for(name)

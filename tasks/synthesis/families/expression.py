@@ -1,4 +1,5 @@
-"""What an expression prints: calls of pure standard-library functions on made-up arguments."""
+"""Questions about the output of an expression: calls of pure standard-library functions on invented
+arguments."""
 
 import importlib
 from random import Random
@@ -35,14 +36,14 @@ def _solve(slots: Slots) -> Oracle:
 
 
 def program_for(expression: str) -> str:
-    """A one-line program that prints `expression`, importing the module its head names."""
+    """Return a one-line program that prints `expression`, importing the module at its start."""
     head = expression.split(".", 1)[0]
     imports = f"import {head}; " if head.isidentifier() else ""
     return f"{imports}print({expression})"
 
 
 def _draw(document: Document, rng: Random) -> Draft | None:
-    """A call of a pure function or a `str` method, and what it prints."""
+    """Return a call of a pure function or a `str` method, and its output."""
     pure = document.module in PURE_MODULES and document.short_name not in IMPURE
     if pure and document.kind == "function":
         qualified, module = document.name, document.module

@@ -56,7 +56,7 @@ def _solve_default(slots: Slots) -> Oracle:
 
 
 def default_in(lines: list[str], parameter: str) -> str:
-    """The default of `parameter` in a document's lines. Raises LookupError."""
+    """Return the default of `parameter` in a document's lines. Raises LookupError."""
     for line in lines:
         head, separator, default = line.partition(" = ")
         if separator and head.split(" ", 1)[-1] == parameter:

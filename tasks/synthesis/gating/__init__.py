@@ -1,4 +1,4 @@
-"""The gates of domain tasks, cheap ones first: a function and a line each."""
+"""The gates of domain tasks, cheap ones first: one function and one line each."""
 
 from tutti.tasks.synthesis.gating.blind import judge_blind
 from tutti.tasks.synthesis.gating.contamination import judge_contamination

@@ -1,7 +1,7 @@
 """Gate: an agent that reads the text but has no tools fails.
 
-There are two such agents. One repeats all that it is shown: scenario, policy and descriptions of
-tools. The other gives the most frequent answer of the tasks of the same template.
+There are two such agents. One repeats everything that it is shown: scenario, policy and
+descriptions of tools. The other gives the most frequent answer of the tasks of the same template.
 """
 
 from collections import Counter, defaultdict
@@ -19,8 +19,8 @@ LEAST_TASKS = 8
 
 
 async def judge_blind(tasks: Sequence[DomainTask], context: GateContext) -> list[Verdict]:
-    """Ask both agents about the tasks that need no change of the database. `measured` is the share
-    of the template's tasks with the answer."""
+    """Test both agents on the tasks that need no change of the database. `measured` is the share of
+    the template's tasks with the answer."""
     usual: dict[str, Counter[tuple[str, ...]]] = defaultdict(Counter)
     for task in tasks:
         usual[task.template][task.world.communicate] += 1

@@ -21,20 +21,20 @@ def benchmark_questions(home: Home) -> list[str]:
     """Return the questions of every benchmark in the store, of sets over the standard library, and
     of the user's own files. Raises UsageError.
 
-    Tasks of domains are left out, also where they were measured as a benchmark: those of another
-    seed come from the same templates.
+    Tasks of domains are left out, even if they were measured as a benchmark, because those of
+    another seed come from the same templates.
     """
     return [*texts_of_sets(query(QUESTIONS, home)), *own_texts(home)]
 
 
 async def judge_contamination(tasks: Sequence[DomainTask], context: GateContext) -> list[Verdict]:
-    """No scenario copies one of the context's `benchmarks`. `measured` is the share of words that
-    both have."""
+    """Reject tasks whose scenario copies a text of the context's `benchmarks`. `measured` is the
+    share of common words."""
     return [copy_verdict(task.world.scenario.text, context.benchmarks) for task in tasks]
 
 
 def copy_verdict(text: str, benchmarks: Sequence[str]) -> Verdict:
-    """Whether a text copies no benchmark's."""
+    """Return a rejection if a text copies a benchmark's, else a pass."""
     index = _index_of(tuple(benchmarks))
     found = index.find(text, strict=True)
     if found is None:

@@ -1,12 +1,12 @@
-"""Gate: tools do what their descriptions say.
+"""Gate: tools match their descriptions.
 
 For every tool offered: its parameters are its function's. Each name with an underscore or between
 backticks in its texts exists (a tool, parameter, table, field, rule or choice). Its verb fits its
 kind: a WRITE whose text begins with a verb of `LOOKS` also has one of `CHANGES`, and a READ or
 GENERIC does not begin with one of `ALTERS`.
 
-For the golden calls: READ and GENERIC change nothing; a WRITE changes something, and only what it
-declares; a result has the keys that are declared.
+For the golden calls: READ and GENERIC change nothing; a WRITE changes something, and only as
+declared; a result has the declared keys.
 """
 
 import re
@@ -46,8 +46,8 @@ IDENTIFIER = re.compile(r"`([A-Za-z_]\w*)`|\b([a-z][a-z0-9]*(?:_[a-z0-9]+)+)\b")
 
 
 async def judge_described(tasks: Sequence[DomainTask], context: GateContext) -> list[Verdict]:
-    """Check tools once a domain, and golden calls in each task. Raises LookupError for a task that
-    was not replayed, ToolkitFailed."""
+    """Check tools once per domain, and golden calls in each task. Raises LookupError for a task
+    that was not replayed, ToolkitFailed."""
     if _tool_faults not in context.facts:
         context.facts[_tool_faults] = await _tool_faults(context)
     faults: Mapping[str, str] = context.facts[_tool_faults]
@@ -55,7 +55,7 @@ async def judge_described(tasks: Sequence[DomainTask], context: GateContext) -> 
 
 
 async def _tool_faults(context: GateContext) -> dict[str, str]:
-    """The first fault of each tool itself; tools without one are left out."""
+    """Return the first fault of each tool itself; tools without one are left out."""
     tools, known = context.domain.tools, _identifiers(context.domain)
     replies = await context.toolkit.request([["signature", tool.name] for tool in tools])
     pairs = zip(tools, replies, strict=True)

@@ -1,10 +1,10 @@
 """Gate: no task repeats an earlier one, in the same words or in others.
 
-Near duplicates have the same outcome (changing calls, facts to say, slots, entities) and a MinHash
-similarity of at least `THRESHOLD`; see `seen`. The same template about another customer has another
-outcome, and a task that names another choice of a field ("pending" for "delivered") asks something
-else. Two tasks that tell the user the very same are duplicates whatever they want: one of them
-would be wrong.
+Near duplicates have the same outcome (changing calls, facts to communicate, slots, entities) and a
+MinHash similarity of at least `THRESHOLD`; see `seen`. The same template about another customer has
+another outcome, and a task that names another choice of a field ("pending" for "delivered") is a
+different task. Two tasks with identical user instructions are duplicates whatever their outcomes,
+because one of them would be wrong.
 """
 
 import json
@@ -22,7 +22,7 @@ from tutti.tasks.task_sets import PASSED, Verdict
 
 
 async def judge_duplicates(tasks: Sequence[DomainTask], context: GateContext) -> list[Verdict]:
-    """The later of two tasks is rejected; those that pass are remembered. `measured` is the
+    """Reject the later of two duplicates and remember the accepted tasks. `measured` is the
     estimated similarity."""
     facts = context.fact(DomainFacts)
     return [_judge(facts.fingerprint(task), context.seen) for task in tasks]
@@ -53,7 +53,7 @@ class DomainFacts:
         """"pending" or "delivered": who asks about another of them asks something else."""
 
     def fingerprint(self, task: DomainTask) -> Fingerprint:
-        """A task's fingerprint; it costs about 0.1 ms."""
+        """Return a task's fingerprint; it costs about 0.1 ms."""
         words = words_of(task.world.scenario.text)
         pairs = [f"{one} {two}" for one, two in pairwise(words)]
         calls = [_call(action) for action in task.world.actions]

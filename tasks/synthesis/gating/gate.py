@@ -43,18 +43,18 @@ class GateContext:
     _shown: dict[tuple[str, ...], str] = field(default_factory=dict)
 
     def forget(self, task: DomainTask) -> Replay | None:
-        """Drop what is stored of a task; returns its replay, if there is one."""
+        """Drop the stored data of a task; return its replay, if there is one."""
         self.ruled.pop(task.task_id, None)
         return self.replays.pop(task.task_id, None)
 
     def replay(self, task: DomainTask) -> Replay:
-        """A task's replay. Raises LookupError where the gate `executes` was not asked before."""
+        """Return a task's replay. Raises LookupError if the gate `executes` has not run."""
         if task.task_id not in self.replays:
             raise LookupError(f"{task.task_id} was not replayed: ask the gate `executes` first")
         return self.replays[task.task_id]
 
     def fact(self, find: Callable[[Domain], Fact]) -> Fact:
-        """The value of a function of the domain; it is computed once."""
+        """Return the value of a function of the domain; it is computed once."""
         if find not in self.facts:
             self.facts[find] = find(self.domain)
         found: Fact = self.facts[find]
@@ -87,7 +87,8 @@ class FunctionGate:
 
 
 def each_task(fault: Callable[[DomainTask, GateContext], str]) -> Judge:
-    """A gate's function from one that says why a single task is wrong; empty: it is not."""
+    """Return a gate's function from `fault`, which returns why a single task is wrong, or an empty
+    string."""
 
     async def judge(tasks: Sequence[DomainTask], context: GateContext) -> list[Verdict]:
         return [verdict(fault(task, context)) for task in tasks]

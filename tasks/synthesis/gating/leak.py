@@ -1,21 +1,21 @@
-"""Gate: the answer does not stand in what the agent sees before it acts.
+"""Gate: the answer is not in what the agent sees before it acts.
 
 Answers are the facts to communicate, and the ids that golden calls need and the user does not give.
-They must not stand in the policy, in names and descriptions of tools and parameters, or in names of
-tables and fields. The facts must not stand in what the user says either, where the agent would
-only repeat them, unless the sentence offers a choice, with "or".
+They must not be in the policy, in names and descriptions of tools and parameters, or in names of
+tables and fields. Nor may the facts be in the user's instructions, where the agent would only
+repeat them, unless the sentence offers a choice, with "or".
 
-Which answers count, so that no good task is dropped for a coincidence:
+To keep good tasks with coincidental matches, only these answers count:
 
-* numbers with a fraction, and whole ones from 100; those below 1,000 only if they are not round
-  (150);
+* numbers with a fraction, and integers from 100; those below 1,000 only if they are not round
+ (150);
 * texts of at least 3 characters, but not yes, no, true, false, none, nor words of the domain's own
-  vocabulary: values of a field's `one_of`, and texts that at least 5 records and 5 % of a table
-  share in a field;
+ vocabulary: values of a field's `one_of`, and texts that at least 5 records and 5 % of a table
+ share in a field;
 * of golden arguments only keys of records that have a digit or a capital: others name kinds
-  ("savings", "born_in"), which tools must name, too.
+ ("savings", "born_in"), which tools must name, too.
 
-Any other answer leaks only where the text presents it as one: "the answer is 21".
+Any other answer leaks only if the text presents it as one: "the answer is 21".
 """
 
 import re
@@ -67,7 +67,7 @@ class _Texts:
         return self._shown[task.world.tools]
 
     def is_rare(self, phrase: str) -> bool:
-        """Whether an answer is so rare that any text which has it gives it away."""
+        """Whether an answer is so rare that any text with it gives it away."""
         bare = phrase.strip()
         if not NUMBER.fullmatch(bare):
             is_long = len(bare) >= LEAST_CHARS
@@ -78,7 +78,7 @@ class _Texts:
 
 
 def _vocabulary(domain: Domain, table: TableSpec) -> Iterator[str]:
-    """The texts that records of a table share, `spaced`."""
+    """Yield the texts that records of a table share, `spaced`."""
     records = domain.records.get(table.name, {}).values()
     least = max(SHARED_BY, SHARE * len(records))
     for each in table.fields:
@@ -89,7 +89,7 @@ def _vocabulary(domain: Domain, table: TableSpec) -> Iterator[str]:
 
 
 def leak_fault(task: DomainTask, context: GateContext) -> str:
-    """The first answer that stands in what the agent sees, and where; empty if none does."""
+    """Return the first answer in what the agent sees, and its place; empty if there is none."""
     return next(_leaks(task, context.fact(_Texts)), "")
 
 

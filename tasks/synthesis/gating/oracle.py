@@ -1,6 +1,6 @@
-"""Gate: a solver that does not know the golden calls reaches the same state and says the facts.
+"""Gate: a solver without the golden calls reaches the same state and states the facts.
 
-Without a solver (a teacher made the domain) the golden calls' results must have the facts, so that
+If there is no solver (domains by a teacher), the golden calls' results must have the facts, so that
 an agent can learn them.
 """
 
@@ -20,7 +20,7 @@ MOST_CALLS = 100
 
 @dataclass
 class _Solving:
-    """A solver at work on a task."""
+    """A solver in progress on a task."""
 
     task: DomainTask
     steps: Oracle
@@ -31,7 +31,7 @@ class _Solving:
     next_call: Action | None = None
 
     def go_on(self, result: Result | None = None) -> None:
-        """Send it the result of its call, and take its next one."""
+        """Send the solver the result of its call, and take its next one."""
         call, self.next_call = self.next_call, None
         if call is not None and call.name not in self.offered:
             result = Result("missing", f"there is no tool {call.name!r}")
@@ -50,7 +50,7 @@ class _Solving:
             self.next_call = Action(name=use.name, arguments=dict(use.arguments))
 
     def verdict(self, state: str, golden: str) -> Verdict:
-        """Compare the facts that it said and its last state with what they must be."""
+        """Compare the solver's facts and last state with the expected ones."""
         lacking = communicates(self.said or "", self.task.world.communicate)
         if self.said is None:
             reason = f"the solver gave up: {self.gave_up}"
@@ -64,8 +64,8 @@ class _Solving:
 
 
 async def judge_oracle(tasks: Sequence[DomainTask], context: GateContext) -> list[Verdict]:
-    """Solve each task. All solvers of a batch go on together, so that a step of all of them is one
-    request to the sandbox. `measured` is the number of calls."""
+    """Solve each task. All solvers of a batch advance together, so that one step of all of them is
+    one request to the sandbox. `measured` is the number of calls."""
     if context.solver is None:
         return [_facts_verdict(task, context) for task in tasks]
     running = {  # other tasks may be solved in this context meanwhile, so names are unique

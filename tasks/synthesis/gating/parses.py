@@ -23,13 +23,13 @@ PLACEHOLDER = re.compile(
 
 
 def record_fault(task: DomainTask, context: GateContext) -> str:
-    """Why the domain's records, or those that the task changes, are not what its tables say."""
+    """Return why the domain's records, or those that the task changes, do not fit its tables."""
     checks = context.fact(RecordChecks)
     return checks.fault or checks.changed_fault(task.world.changed)
 
 
 def parse_fault(task: DomainTask, context: GateContext) -> str:
-    """The first name of a task that does not exist in its domain, or what it lacks."""
+    """Return the first name of a task that does not exist in its domain, or what the task lacks."""
     return next(_faults(task, context), "")
 
 

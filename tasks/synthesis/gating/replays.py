@@ -1,9 +1,9 @@
 """The gates that read replays of the golden calls: `executes`, `replay`, `no_op`, `lasting` and
 `policy`.
 
-`lasting`: an attempt counts if it leaves the database that the golden calls leave. Where a golden
-call undoes another one's effect, an attempt that never touched that record would count as well. A
-record that is only read may be left alone: what must be said comes from it.
+`lasting`: an attempt counts if it leaves the same database as the golden calls. If one golden call
+undoes another one's effect, an attempt that never touched that record would count as well. Records
+that are only read are exempt: the facts to communicate come from them.
 """
 
 from collections.abc import Iterator, Sequence
@@ -25,7 +25,8 @@ async def judge_executes(tasks: Sequence[DomainTask], context: GateContext) -> l
 
 
 async def judge_replay(tasks: Sequence[DomainTask], context: GateContext) -> list[Verdict]:
-    """A second replay gives the same results and state, which is the stated one if there is one."""
+    """Check that a second replay gives the same results and state, and that the state is the stated
+    one, if any."""
     again = await context.toolkit.replay(tasks, ask_rules=True)
     context.ruled |= {pair[0].task_id: pair for pair in zip(tasks, again, strict=True)}
     return [
@@ -44,15 +45,15 @@ def _replay_fault(task: DomainTask, first: Replay, second: Replay) -> str:
 
 
 def no_op_fault(task: DomainTask, context: GateContext) -> str:
-    """Why doing nothing and saying nothing solves a task."""
+    """Return why doing nothing and saying nothing solves a task."""
     replay = context.replay(task)
     idle = not task.world.communicate and replay.before == replay.after
     return "the state is right from the beginning and nothing must be said" if idle else ""
 
 
 async def judge_lasting(tasks: Sequence[DomainTask], context: GateContext) -> list[Verdict]:
-    """Every record that a golden call changes differs in the end. Only tasks with several WRITE
-    calls are replayed: a single one cannot be undone."""
+    """Check that every record that a golden call changes differs in the end. Only tasks with
+    several WRITE calls are replayed, because a single one cannot be undone."""
     writers = context.fact(_writers)
     shown = [n for n, task in enumerate(tasks) if len(_writes(task, writers)) > 1]
     operations = [each for n in shown for each in _operations(tasks[n], writers)]
@@ -92,8 +93,8 @@ def _operations(task: DomainTask, writers: frozenset[str]) -> Iterator[list[Any]
 
 
 async def judge_policy(tasks: Sequence[DomainTask], context: GateContext) -> list[Verdict]:
-    """The rules allow the golden calls, each in the state before it, and forbid the forbidden ones
-    in the first state."""
+    """Check that the rules allow the golden calls, each in the state before it, and forbid the
+    forbidden ones in the first state."""
     stored = [context.ruled.get(task.task_id) for task in tasks]
     ruled = {id(pair[0]): pair[1] for pair in stored if pair is not None}
     missing = [task for task in tasks if id(task) not in ruled]

@@ -1,15 +1,16 @@
 """The tasks so far, by MinHash: 128 numbers of 16 bits for each.
 
-In: fingerprints, in order. Out: the earlier task that one repeats. Nothing depends on Python's
-hash seed.
+In: fingerprints, in order. Out: the earlier task that one repeats. Results do not depend on
+Python's hash seed.
 
 A signature has 128 numbers, each the least value of a permutation over a set (Broder 1997): 48 over
-the words and pairs of words of what the user is told, 80 over the facts: calls, what must be said,
-slots. The share of equal numbers estimates 0.375 J(words) + 0.625 J(facts), J the Jaccard index.
+the words and pairs of words of the user's instructions, 80 over the facts: calls, facts to
+communicate, slots. The share of equal numbers estimates 0.375 J(words) + 0.625 J(facts), J the
+Jaccard index.
 
 Locality-sensitive hashing by bands of the signature would put all tasks of a template into one
-bucket, for they share most words. The bucket is the task's outcome instead, which a repeated task
-shares: comparisons stay few, and a task about another customer is never compared.
+bucket, because they share most words. The bucket is the task's outcome instead, which a repeated
+task shares: comparisons stay few, and a task about another customer is never compared.
 """
 
 from collections.abc import Iterable
@@ -32,13 +33,13 @@ Signature = NDArray[np.uint16]
 
 @lru_cache(maxsize=65_536)
 def hash64(text: str) -> int:
-    """64 bits of a text, the same in every process."""
+    """Return 64 bits of a text's hash, the same in every process."""
     return int.from_bytes(blake2b(text.encode(), digest_size=8).digest(), "little")
 
 
 def min_hash(features: Iterable[str], first: int = 0, count: int = PERMUTATIONS) -> Signature:
-    """The least value of `count` permutations from the `first` over a set, the 16 middle bits of
-    each; all zero for an empty set."""
+    """Return the least values of `count` permutations from the `first` over a set, the 16 middle
+    bits of each; all zero for an empty set."""
     hashes = np.fromiter((hash64(each) for each in features), dtype=np.uint64)
     if not hashes.size:
         return np.zeros(count, dtype=np.uint16)
@@ -63,8 +64,8 @@ class Fingerprint:
 
 
 def contrast(one: frozenset[tuple[str, str]], other: frozenset[tuple[str, str]]) -> bool:
-    """Whether each names a choice of some field that the other does not. That only one names a
-    choice says nothing: in other words it may be missing ("open", "ask")."""
+    """Whether each names a choice of some field that the other does not. A choice that only one
+    names means nothing, because other words may omit it ("open", "ask")."""
     mine, theirs = one - other, other - one
     return bool({field for field, _ in mine} & {field for field, _ in theirs})
 
@@ -93,8 +94,8 @@ class Seen:
         return len(self._ids)
 
     def find(self, task: Fingerprint) -> Repeated | None:
-        """The nearest earlier task, if it is a duplicate. A `similarity` of 1 is not an equal text:
-        see `same_words`."""
+        """Return the nearest earlier task, if it is a duplicate. A `similarity` of 1 does not mean
+        an equal text; see `same_words`."""
         place = self._told.get(task.told)
         if place is not None:
             return Repeated(self._ids[place], self._similarity(task, [place])[1], True)

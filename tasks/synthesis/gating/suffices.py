@@ -1,10 +1,10 @@
-"""Gate: an agent that has only the user and the tools can find every argument of the golden calls.
+"""Gate: an agent that has only the user and the tools can learn every argument of the golden calls.
 
-Each value within each argument must be given before its call: in what the user is told, in the
-result of an earlier golden call, in the policy or in an offered tool's description. Numbers count
+Each value within each argument must be given before its call: in the user's instructions, in the
+result of an earlier golden call, in the policy or in an offered tool's description. Numbers match
 by value (7 = seven, 0.05 = 5%), dates in any of the forms of `wording`, texts as whole words in any
-case. The words of a text may come from several places. Of a text that the agent writes itself (six
-words or more) half of the words must be given, and every number that is not a whole one up to
+case. The words of a text may come from several places. For a text that the agent writes itself (six
+words or more) half of the words must be given, and every number that is not an integer up to
 twenty, because an expression is calculated from known numbers. True, false and null need no source.
 """
 
@@ -23,7 +23,7 @@ OWN_WORDS = 6
 
 
 def source_fault(task: DomainTask, context: GateContext) -> str:
-    """The first argument without a source; empty if there is none. Raises LookupError for a task
+    """Return the first argument without a source, or an empty string. Raises LookupError for a task
     that was not replayed."""
     results = context.replay(task).results
     sources = _Sources(task.world.scenario.text, context.shown(task))
@@ -38,7 +38,7 @@ def source_fault(task: DomainTask, context: GateContext) -> str:
 
 
 class _Sources:
-    """The texts that are given so far, as written and `spaced`; the latter is made on demand."""
+    """The texts given so far, as written and `spaced`; the latter is computed on demand."""
 
     def __init__(self, *texts: str) -> None:
         self.raw = list(texts)
@@ -86,7 +86,7 @@ class _Sources:
 
 
 def _is_fact(word: str) -> bool:
-    """Whether a word is a number that must be given: all but whole ones up to twenty."""
+    """Whether a word is a number that must be given: all but integers up to twenty."""
     return NUMBER.fullmatch(word) is not None and float(word) not in range(len(NUMERALS))
 
 

@@ -33,7 +33,7 @@ TIME = re.compile(r"(?<=\d\d-\d\d)t(?=\d\d:)")
 
 
 def words_of(text: str) -> list[str]:
-    """The words of a text in their one form, in order."""
+    """Return the words of a text in this form, in order."""
     lower = text.lower()
     if "-" in lower:
         lower = TIME.sub(" ", lower)
@@ -43,13 +43,13 @@ def words_of(text: str) -> list[str]:
 
 
 def spaced(text: str) -> str:
-    """The words of a text between single spaces, one before the first and one after the last: a
-    phrase stands in another text if its `spaced` stands in the other's."""
+    """Return the words of a text between single spaces, one before the first and one after the
+    last. A phrase occurs in another text if its `spaced` is a substring of the other's."""
     return f" {' '.join(words_of(text))} "
 
 
 def leaves(value: Any) -> Iterator[Any]:
-    """The values within lists and objects, in order; what is neither is its own leaf."""
+    """Yield the values within lists and objects, in order; any other value is its own leaf."""
     if isinstance(value, dict):
         for each in value.values():
             yield from leaves(each)
@@ -81,8 +81,8 @@ def _iso(found: re.Match[str]) -> str:
 
 
 def communicates(said: str, wanted: Sequence[str]) -> list[str]:
-    """The wanted facts that `said` lacks. A fact is there if it is a substring, both in lower case
-    and without commas (tau2, ``evaluator_communicate``)."""
+    """Return the wanted facts that `said` lacks. A fact is present if it is a substring, both in
+    lower case and without commas (tau2, ``evaluator_communicate``)."""
     text = _plain(said)
     return [each for each in wanted if _plain(each) not in text]
 

@@ -1,13 +1,13 @@
-"""The gate agreement: it keeps the tasks of a measured set whose independent solutions agree with
+"""The agreement gate: it selects the tasks of a measured set whose independent solutions agree with
 the golden one.
 
 In: a task set, and at least k stored attempts at each of its tasks. Out: a new task set, as
-`KeptSource` makes it. Two attempts have the same solution if they left the same database and said
-the same: all facts that the task wants, or else the same words with a digit that the user did not
-say, or where there are none the same words. The end state of a right attempt is the golden one; the
-calls of any other are carried out again (`end_state`).
+`KeptSource` makes it. Two attempts have the same solution if they left the same database and
+communicated the same: all facts of the task, or else the same words with a digit that the user did
+not mention, or without such words the same words. The end state of a right attempt is the golden
+one; the calls of other attempts are run again (`end_state`).
 
-Where many attempts have one solution that is not the golden one, the golden one is doubtful. Where
+If many attempts share a solution that is not the golden one, the golden one is doubtful. If
 attempts have no common solution, the task is unclear, or too hard for these models.
 """
 
@@ -67,19 +67,19 @@ class Solution:
 
     @property
     def is_golden(self) -> bool:
-        """Whether it is the one that the task states."""
+        """Whether it is the solution that the task states."""
         return (self.db, self.said) == (GOLDEN, GOLDEN)
 
     @property
     def text(self) -> str:
-        """For people."""
+        """The solution as text, for people."""
         state = "" if self.db == GOLDEN else f"the state {self.db[:12]}"
         said = "" if self.said == GOLDEN else f"the answer {self.said[:SHOWN]!r}"
         return " and ".join(filter(None, (state, said))) or GOLDEN
 
 
 def solution(task: DomainTask, db: str, said: Sequence[str]) -> Solution:
-    """The solution of an attempt that left the state `db` and sent the messages `said`."""
+    """Return the solution of an attempt that left the state `db` and sent the messages `said`."""
     state = GOLDEN if db == task.world.expected else db
     if not communicates("\n".join(said), task.world.communicate):
         return Solution(state, GOLDEN)
@@ -90,8 +90,8 @@ def solution(task: DomainTask, db: str, said: Sequence[str]) -> Solution:
 
 
 def agreed(solutions: Sequence[Solution], request: AgreementRequest) -> Verdict:
-    """The gate's verdict on a task from its attempts' solutions. Where two are as frequent, the
-    golden one counts."""
+    """Return the gate's verdict on a task from its attempts' solutions. In a tie, the golden one
+    wins."""
     n = len(solutions)
     if n < request.k:
         return Verdict(False, f"{n} attempts on record; agreement needs {request.k}")
@@ -108,8 +108,8 @@ def agreed(solutions: Sequence[Solution], request: AgreementRequest) -> Verdict:
 
 
 class AgreementSource(KeptSource[AgreementRequest]):
-    """The tasks whose solutions agree with the golden one. An attempt whose end state cannot be
-    known does not count. Raises SandboxUnavailable from its parts."""
+    """The tasks whose solutions agree with the golden one. An attempt whose end state is unknown
+    does not count. `parts` raises SandboxUnavailable."""
 
     gate = GATE
 

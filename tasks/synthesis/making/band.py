@@ -1,7 +1,7 @@
-"""The gate pass@k: it keeps the tasks of a measured set that are neither too hard nor too easy.
+"""The pass@k gate: it selects the tasks of a measured set that are neither too hard nor too easy.
 
 In: a task set, and attempts at its tasks in the store (`tutti run task_set:ID`). Out: a new set of
-those whose pass@k lies in a band; each of the others has its reason.
+the tasks whose pass@k lies in a band; each of the others has its reason.
 """
 
 import asyncio
@@ -40,20 +40,20 @@ class BandRequest(BaseModel):
 
 
 class Rate(NamedTuple):
-    """Attempts at a task, and how many of them solved it."""
+    """The number of attempts at a task, and of those that solved it."""
 
     n: int
     solved: int
 
 
 def pass_at_k(rate: Rate, k: int) -> float:
-    """The chance that one of k attempts solves it: 1 - C(n-c, k) / C(n, k), unbiased for n >= k
-    (Chen et al. 2021, arXiv 2107.03374)."""
+    """Probability that at least one of k attempts solves the task: 1 - C(n-c, k) / C(n, k),
+    unbiased for n >= k (Chen et al. 2021, arXiv 2107.03374)."""
     return 1.0 - comb(rate.n - rate.solved, k) / comb(rate.n, k)
 
 
 def judged(rate: Rate | None, request: BandRequest) -> Verdict:
-    """The gate's verdict on a task."""
+    """Return the gate's verdict on a task."""
     rate = rate or Rate(0, 0)
     if rate.n < request.k:
         return Verdict(False, f"{rate.n} attempts on record; pass@{request.k} needs {request.k}")
@@ -65,7 +65,7 @@ def judged(rate: Rate | None, request: BandRequest) -> Verdict:
 
 
 class BandSource(KeptSource[BandRequest]):
-    """The tasks in the band."""
+    """The tasks whose pass@k lies in the band."""
 
     gate = GATE
 
@@ -77,7 +77,7 @@ class BandSource(KeptSource[BandRequest]):
 
 
 def measured_rates(ids: Sequence[str], models: Sequence[str], home: Home) -> dict[str, Rate]:
-    """The attempts on record by task id; of all models where none is named."""
+    """Return the stored attempts by task id; those of all models if none is named."""
     given = {"ids": list(ids), "models": list(models) or None}
     rows = query(MEASURED_SQL, home, given)
     return {row["task_id"]: Rate(row["n"], row["solved"]) for row in rows}

@@ -1,7 +1,7 @@
 """Sets of domain tasks by a program: the request, its plan, and the source.
 
-A set consists of instances: a database each, with the candidates that the gates passed. An instance
-depends only on the request and its number, so several processes make the same set as one.
+A set consists of instances: each is a database with the candidates that the gates accepted. An
+instance depends only on the request and its number, so several processes make the same set as one.
 """
 
 import asyncio
@@ -37,7 +37,8 @@ MACHINE_FIELDS = frozenset({"workers"})
 
 
 class SetUnfinished(TuttiError, RuntimeError):
-    """A teacher's budget or endpoint ended before its tasks; finished ones are stored."""
+    """A teacher's budget or endpoint ended before its tasks were finished; finished ones are
+    stored."""
 
     exit_code = ExitCode.INCOMPLETE
 
@@ -80,7 +81,7 @@ class DomainRequest(BaseModel):
 
     @property
     def program(self) -> Program:
-        """The program that makes it."""
+        """The program of the domain."""
         return PROGRAMS[self.domain]
 
     @property
@@ -90,18 +91,18 @@ class DomainRequest(BaseModel):
 
     @property
     def databases(self) -> int:
-        """The number of instances, if each gives as many tasks as are wanted of it."""
+        """The number of instances, if each gives as many tasks as requested from it."""
         return -(-self.size // self.instance_tasks)
 
     def wanted(self, number: int) -> int:
-        """Most tasks of an instance. It depends only on the request, so that instances can be made
-        at once; one beyond `databases` replaces the missing tasks of others."""
+        """Return the most tasks of an instance. It depends only on the request, so that instances
+        can be made in parallel; one beyond `databases` replaces the missing tasks of others."""
         left = self.size - number * self.instance_tasks
         return min(self.instance_tasks, left if left > 0 else self.size)
 
     @property
     def as_asked(self) -> dict[str, Any]:
-        """All fields that decide the set."""
+        """All fields that determine the set."""
         return self.model_dump(exclude=set(MACHINE_FIELDS)) | {"knobs": self.every_knob}
 
     @property
@@ -121,9 +122,9 @@ MOST_CANDIDATES = 6
 async def make_instance(
     request: DomainRequest, number: int, folder: Path, benchmarks: Sequence[str] = ()
 ) -> None:
-    """Make an instance in `folder`, whole or not at all, unless it is there.
+    """Make an instance in `folder`, completely or not at all, unless it exists.
 
-    Raises ToolkitFailed where the domain's code fails.
+    Raises ToolkitFailed if the domain's code fails.
     """
     if is_judged(folder):
         return
@@ -143,7 +144,7 @@ async def make_instance(
 
 
 def proposed(request: DomainRequest, number: int) -> tuple[Domain, Iterator[DomainTask]]:
-    """The domain of an instance, and its candidates."""
+    """Return the domain of an instance, and its candidates."""
     program, knobs = request.program, request.every_knob
     rng = Random(f"{request.seed}/{program.name}/{number}")
     domain = program.build(rng, knobs)
@@ -154,11 +155,11 @@ def proposed(request: DomainRequest, number: int) -> tuple[Domain, Iterator[Doma
 
 
 async def judge(tasks: Sequence[DomainTask], context: GateContext) -> list[Judged[DomainTask]]:
-    """Show candidates to every gate in order; one that rejects a task is its last. Raises
+    """Pass candidates through the gates in order; a rejected task goes no further. Raises
     ToolkitFailed.
 
-    Gates that look at tasks one by one are shown parts of them, and while the sandbox works on one
-    part, this process works on another. The verdicts are the same.
+    Gates that judge tasks one by one get them in parts, and while the sandbox works on one part,
+    this process works on another. The verdicts are the same.
     """
     judged = [Judged(task) for task in tasks]
     gates = list(GATES.values())
@@ -184,15 +185,15 @@ _benchmarks: Sequence[str] = ()
 
 
 def instance_folder(work: Path, number: int) -> Path:
-    """The folder of an instance."""
+    """Return the folder of an instance."""
     return work / f"instance-{number:04}"
 
 
 async def instances(
     request: DomainRequest, work: Path, benchmarks: Sequence[str]
 ) -> AsyncGenerator[Path, None]:
-    """Yield the folders of instances in order, from 0, without end; close it when there are enough
-    tasks. Raises what `make_instance` raises."""
+    """Yield the folders of instances in order, from 0, endlessly; close the generator when there
+    are enough tasks. Raises what `make_instance` raises."""
     if request.workers == 1:
         for number in itertools.count():
             folder = instance_folder(work, number)
@@ -246,7 +247,7 @@ MOST_INSTANCES = 20
 
 
 class DomainSource(DomainParts):
-    """The tasks of a program. Raises ToolkitFailed from its parts."""
+    """The tasks of a program. `parts` raises ToolkitFailed."""
 
     def __init__(self, request: DomainRequest, benchmarks: Sequence[str] = ()) -> None:
         """`benchmarks`: questions that no task may repeat."""
@@ -255,7 +256,7 @@ class DomainSource(DomainParts):
         self.request_hash = self.work_name = request.request_hash
 
     async def parts(self, work: Path, made: SetInMaking) -> AsyncGenerator[Path, None]:
-        """Yield an instance each, until too many have given too few."""
+        """Yield one instance at a time, until too many have given too few tasks."""
         most = MOST_INSTANCES * (1 + self.request.size // self.request.instance_tasks)
         async with aclosing(instances(self.request, work, self.benchmarks)) as folders:
             async for folder in folders:
@@ -264,12 +265,12 @@ class DomainSource(DomainParts):
                     return
 
     def detail(self, made: SetInMaking) -> dict[str, Any]:
-        """The request."""
+        """Return the request."""
         asked = {"name": self.name, "asked": self.request.as_asked}
         return asked | {"compared_with": len(self.benchmarks)}
 
     def too_few(self, made: SetInMaking) -> str:
-        """The counts of tasks, candidates and databases."""
+        """Return the counts of tasks, candidates and databases."""
         return (
             f"{self.name}: {len(made.accepted)} of {self.size} tasks passed the gates, of "
             f"{made.candidates} candidates over {len(made.parts)} databases; dropped by "
@@ -282,7 +283,7 @@ SAMPLE = 100
 
 
 async def plan_domain_set(request: DomainRequest, benchmarks: Sequence[str] = ()) -> SetPlan:
-    """Judge a sample, and extrapolate from it. Raises ToolkitFailed."""
+    """Judge a sample and extrapolate from it. Raises ToolkitFailed."""
     domain, candidates = await asyncio.to_thread(proposed, request, 0)
     sample = list(itertools.islice(candidates, SAMPLE))
     async with Toolkit(domain) as toolkit:

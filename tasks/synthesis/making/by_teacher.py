@@ -1,7 +1,7 @@
 """A source of domain tasks by a teacher's chain; its tasks pass the same gates as a program's.
 
 The teacher's answers stay in the work folder until the set is entered, so that a run that was
-killed, or whose budget is spent, asks only for what is missing. Calls in a provider's batches are
+killed, or whose budget is spent, asks only for the missing ones. Calls in a provider's batches are
 recorded as the gateway records the others, at the registry's prices without a discount for batches.
 """
 
@@ -50,7 +50,7 @@ class BatchRecorder:
     role: str = "teacher"
 
     def record(self, calls: Sequence[BatchCall]) -> None:
-        """Write the calls that are not on record yet. Raises StoreError."""
+        """Write the calls that are not stored yet. Raises StoreError."""
         home = self.catalog.home
         ids = {"ids": [each.call_id for each in calls]}
         known = {row["call_id"] for row in query(KNOWN_SQL, home, ids)}
@@ -71,7 +71,7 @@ class BatchRecorder:
             commit(self.catalog, rows)
 
     def _call(self, call: BatchCall, prompt: range) -> dict[str, Any]:
-        """The row of a call; `prompt`: the positions of its messages."""
+        """Return the row of a call; `prompt`: the positions of its messages."""
         answer = call.answer
         sent_at, ended_at = (_at(each) for each in call.times)
         cost = None
@@ -102,7 +102,7 @@ class BatchRecorder:
 
 
 def _at(seconds: float | None) -> datetime:
-    """A provider's time; the present where it says none."""
+    """Return a provider's time as datetime; the present if there is none."""
     return now() if seconds is None else datetime.fromtimestamp(seconds, UTC)
 
 
@@ -121,7 +121,7 @@ class TeacherSetRequest(TeacherRequest):
 class TeacherDomainSource(DomainParts):
     """The tasks of a teacher's chain.
 
-    Raises from its parts TeacherFailed, BudgetSpent (what was paid for is kept), SetUnfinished,
+    `parts` may raise TeacherFailed, BudgetSpent (paid answers stay stored), SetUnfinished,
     ToolkitFailed, SandboxUnavailable.
     """
 
@@ -162,7 +162,7 @@ class TeacherDomainSource(DomainParts):
         yield write_domain_part(work / "instance-0000", chain.domain, judged)
 
     def detail(self, made: SetInMaking) -> dict[str, Any]:
-        """The request, and the rejects of the chain."""
+        """Return the request and the rejects of the chain."""
         return {
             "name": self.name,
             "asked": self.request.as_asked,
@@ -171,5 +171,5 @@ class TeacherDomainSource(DomainParts):
         }
 
     def too_few(self, made: SetInMaking) -> str:
-        """The gates that dropped them, and the rejects of the chain."""
+        """Return the gates that dropped candidates, and the rejects of the chain."""
         return f"{super().too_few(made)}; rejects of the chain: {self._rejects}"

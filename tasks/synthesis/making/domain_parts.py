@@ -1,6 +1,6 @@
-"""Sources of domain tasks: a set is a folder a database, with its domain and tasks.
+"""Sources of domain tasks: a set has one folder per database, with its domain and tasks.
 
-`KeptSource` keeps those tasks of a stored set that a further gate passes.
+`KeptSource` selects those tasks of a stored set that a further gate accepts.
 """
 
 from collections.abc import AsyncGenerator, Mapping, Sequence
@@ -23,7 +23,7 @@ from tutti.tasks.task_sets import Judged, SetInMaking, Source, Verdict, write_pa
 
 
 def write_domain_part(folder: Path, domain: Domain, judged: Sequence[Judged[DomainTask]]) -> Path:
-    """Write candidates, and the domain with those that passed; returns the folder."""
+    """Write candidates, and the domain with the accepted ones; return the folder."""
     assert all(each.task.world.domain == domain.domain_id for each in judged), "of another database"
     accepted = [each.task for each in judged if each.reason is None]
     return write_part(
@@ -34,7 +34,7 @@ def write_domain_part(folder: Path, domain: Domain, judged: Sequence[Judged[Doma
 
 
 def stored_folders(catalog: Catalog, task_set: str) -> list[Path]:
-    """The folders of a stored set's databases. Raises UsageError for a set that is no domain's."""
+    """The folders of a stored set's databases. Raises UsageError for a set without a domain."""
     known = catalog.artifact(task_set)
     if known is None or known["path"] is None:
         raise UsageError(f"no task set {task_set!r} of a domain; `tutti synth` makes one")
@@ -42,14 +42,14 @@ def stored_folders(catalog: Catalog, task_set: str) -> list[Path]:
 
 
 class DomainParts(Source):
-    """A source of domain tasks but for its parts; `name` is the domain's."""
+    """A source of domain tasks without its parts; `name` is the domain's."""
 
     name: str
     gates: Sequence[str] = tuple(GATES)
     task_type = DOMAIN_TASK
 
     def write(self, made: SetInMaking, folder: Path) -> Any:
-        """Write a folder a database; the id is of the tasks and the databases."""
+        """Write one folder per database; the id depends on the tasks and the databases."""
         domains = []
         for number, part in enumerate(made.parts):
             domain, tasks = read_domain_folder(part.folder)
@@ -68,7 +68,7 @@ class Selection(Protocol):
         ...
 
     def model_dump(self) -> dict[str, Any]:
-        """All fields."""
+        """Return all fields."""
         ...
 
 
@@ -76,12 +76,12 @@ R = TypeVar("R", bound=Selection)
 
 
 class KeptSource(DomainParts, Generic[R]):
-    """The tasks of a request's `task_set` that a gate passes; a subclass computes the verdicts."""
+    """The tasks of a request's `task_set` that a gate accepts; a subclass computes the verdicts."""
 
     gate: str
 
     def __init__(self, request: R, catalog: Catalog) -> None:
-        """Raises UsageError where there is no such set of a domain."""
+        """Raises UsageError if there is no such set of a domain."""
         self.request, self.home = request, catalog.home
         self.work_name = content_hash([self.gate, request.model_dump()])
         self.parents, self.gates = [request.task_set], (*GATES, self.gate)
@@ -94,15 +94,15 @@ class KeptSource(DomainParts, Generic[R]):
 
     @property
     def tasks(self) -> list[tuple[Domain, DomainTask]]:
-        """All tasks with their domains, in order."""
+        """Return all tasks with their domains, in order."""
         return [(domain, task) for domain, tasks in self.stored for task in tasks]
 
     async def verdicts(self, work: Path) -> Mapping[str, Verdict]:
-        """The gate's verdict on each task, by its id."""
+        """Return the gate's verdict on each task, by its id."""
         raise NotImplementedError
 
     def asked(self) -> dict[str, Any]:
-        """All that decides the verdicts."""
+        """Return everything that determines the verdicts."""
         return self.request.model_dump()
 
     async def parts(self, work: Path, made: SetInMaking) -> AsyncGenerator[Path, None]:
@@ -125,6 +125,6 @@ class KeptSource(DomainParts, Generic[R]):
         return {"name": self.name, "asked": {"gate": self.gate, **self.asked()}}
 
     def too_few(self, made: SetInMaking) -> str:
-        """Name the gate and one of its reasons."""
+        """Return the gate and one of its reasons, as text."""
         what = f"{self.parents[0]}: no task passes {self.gate}"
         return f"{what}; for example: {self._reasons[0]}"

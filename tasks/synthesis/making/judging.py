@@ -1,10 +1,10 @@
-"""The gate judged: it keeps the tasks of a stored set that a second model finds natural and
+"""The judge gate: it selects the tasks of a stored set that a second model rates natural and
 consistent.
 
 In: a task set and a model. Out: a new task set, as `KeptSource` makes it. The verdict is part of a
 structured answer: "no" drops the task with the model's reason. An answer without a verdict is sent
-back once and then drops the task as an error. Answers are stored until the set is made, so that a
-run that was killed, or whose budget is spent, asks only for what is missing.
+back once and then drops the task as an error. Answers are stored until the set is complete, so that
+a run that was killed, or whose budget is spent, asks only for the missing ones.
 """
 
 import json
@@ -45,7 +45,7 @@ class JudgeRequest(BudgetedRequest):
 
     @property
     def models_asked(self) -> tuple[str, ...]:
-        """The judge."""
+        """The judge's model."""
         return (self.judge,)
 
     @property
@@ -55,7 +55,7 @@ class JudgeRequest(BudgetedRequest):
 
 
 class JudgeAnswer(BaseModel):
-    """A verdict on a task."""
+    """The judge's answer about a task."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -65,23 +65,23 @@ class JudgeAnswer(BaseModel):
 
     @property
     def verdict(self) -> Verdict:
-        """Both must be true."""
+        """The gate's verdict; both fields must be true to pass."""
         wrong = [] if self.is_natural else ["not natural"]
         wrong += [] if self.is_consistent else ["not consistent"]
         return Verdict(not wrong, f"{' and '.join(wrong)}: {self.reason}" if wrong else "")
 
 
 class JudgedSource(KeptSource[JudgeRequest]):
-    """The tasks that the judge passes.
+    """The tasks that the judge accepts.
 
-    Raises from its parts TeacherFailed where the endpoint fails or no task got a verdict,
-    BudgetSpent (what was paid for is kept), ToolkitFailed.
+    `parts` may raise TeacherFailed if the endpoint fails or no task got a verdict, BudgetSpent
+    (paid answers stay stored), ToolkitFailed.
     """
 
     gate, is_paid = GATE, True
 
     def __init__(self, request: JudgeRequest, judges: TeacherPool, catalog: Catalog) -> None:
-        """`judges`: one. Raises UsageError where there is no such set of a domain."""
+        """`judges`: exactly one. Raises UsageError if there is no such set of a domain."""
         super().__init__(request, catalog)
         self.judges = replace(judges, sampling=TeacherSampling(TEMPERATURE))
         self.request_hash = self.work_name = request.request_hash
@@ -95,7 +95,7 @@ class JudgedSource(KeptSource[JudgeRequest]):
         return found
 
     def asked(self) -> dict[str, Any]:
-        """The judge, and the prompt."""
+        """Return the judge and the prompt."""
         asked = {"judge": self.request.judge, "prompt": read_prompts()[PROMPT].lineage}
         asked |= {"task_set": self.request.task_set, "model": self.judges.endpoints[0].model}
         return asked | {"request": self.request_hash}

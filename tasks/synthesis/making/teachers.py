@@ -1,7 +1,7 @@
-"""Several teachers for one job: one store of answers, one budget.
+"""Several teachers for one job, with one store of answers and one budget.
 
-In: endpoints, a budget, a work folder. Out: teachers that share a meter and a store, so that a run
-that was killed pays for nothing twice.
+In: endpoints, a budget, a work folder. Out: teachers that share a meter and a store, so that a
+killed run pays for nothing twice.
 """
 
 import contextlib
@@ -36,8 +36,8 @@ class TeacherPool:
 
     @property
     def dearest(self) -> TeacherPrices | None:
-        """The highest prices, by which a budget reserves so that it is never exceeded. None where
-        one is unknown."""
+        """The highest prices, by which a budget reserves so that it is never exceeded; None if one
+        is unknown."""
         known = [each for each in self.prices if each is not None]
         if not known or len(known) < len(self.prices):
             return None
@@ -49,7 +49,7 @@ class TeacherPool:
 async def open_teachers(
     pool: TeacherPool, work: Path
 ) -> AsyncIterator[tuple[Sequence[Teacher], Meter]]:
-    """The teachers, in the order of their endpoints, and their meter. Raises UsageError."""
+    """Open the teachers, in the order of their endpoints, and their meter. Raises UsageError."""
     meter = Meter(pool.budget, pool.dearest)
     async with contextlib.AsyncExitStack() as stack:
         store = stack.enter_context(open_store(work))

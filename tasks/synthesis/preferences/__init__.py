@@ -1,4 +1,4 @@
-"""Preferences over tools, cost and latency: task sets that carry them, and measured profiles."""
+"""Preferences over tools, cost and latency: task sets with preferences, and measured profiles."""
 
 from typing import TYPE_CHECKING
 

@@ -1,7 +1,7 @@
-"""Checks by rule whether the instruction and the weights of a preference agree.
+"""Rule checks that the instruction and the weights of a preference agree.
 
-In: a preference and the tools that are offered. Out: the first fault, or nothing. Claims about
-tools, cost, latency and accuracy are read from the words of the instruction.
+In: a preference and the offered tools. Out: the first fault, or nothing. Claims about tools, cost,
+latency and accuracy are read from the words of the instruction.
 """
 
 import re
@@ -15,7 +15,7 @@ from tutti.tasks.synthesis.preferences.weights import STRONG, weights_reason
 
 
 class Sense(StrEnum):
-    """What is said of a subject."""
+    """What a claim says of its subject."""
 
     MORE = "more"
     """It counts: of a tool, use it."""
@@ -33,7 +33,7 @@ class Sense(StrEnum):
 
 @dataclass(frozen=True)
 class Claim:
-    """One thing that an instruction says."""
+    """One claim of an instruction."""
 
     subject: str
     """A tool, accuracy, cost or latency."""
@@ -105,7 +105,7 @@ TOOL = re.compile(r"`([^`\n]*)`|(?<![\w`])([a-z][a-z0-9]*(?:_[a-z0-9]+)+)(?![\w`
 
 
 def read_claims(instruction: str) -> list[Claim]:
-    """The claims of an instruction, in its order. Tools stand in backticks, or have an underscore
+    """Return the claims of an instruction, in order. Tools are in backticks, or have an underscore
     in their name."""
     claims: list[Claim] = []
     last = Sense.UNREAD
@@ -147,7 +147,7 @@ OPPOSED: Mapping[Sense, frozenset[Sense]] = {
 
 
 def preference_reason(preference: Preference, offered: Collection[str]) -> str:
-    """Why a preference is wrong where these tools are offered; empty if it is right."""
+    """Return why a preference is wrong with these offered tools, or an empty string."""
     why = weights_reason(preference.weights, offered)
     if why:
         return why

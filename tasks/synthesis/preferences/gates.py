@@ -1,4 +1,4 @@
-"""The gates of tasks with an offer: `offer`, `preference`, and two of every domain task's."""
+"""The gates of tasks with an offer: `offer`, `preference`, and two gates of all domain tasks."""
 
 from collections.abc import Callable, Sequence
 
@@ -11,7 +11,7 @@ from tutti.tasks.synthesis.preferences.offering import needed_tools
 
 
 def offer_reason(domain: Domain, task: DomainTask) -> str:
-    """Why tools, prices or weights do not fit the task; empty if they do."""
+    """Return why tools, prices or weights do not fit the task, or an empty string."""
     if task.world.offer is None:
         return "offer: there is none: no pair of the task's split fits its golden calls"
     offered = {each.name for each in domain.offered(task)}
@@ -29,7 +29,7 @@ def offer_reason(domain: Domain, task: DomainTask) -> str:
 
 
 def fit_reason(domain: Domain, task: DomainTask, preference: Preference) -> str:
-    """Why following a preference would spoil the task; empty if it would not."""
+    """Return why following a preference would spoil the task, or an empty string."""
     golden = {each.name for each in task.world.actions}
     for name, weight in preference.weights.items():
         if weight < 0 and name in golden:
@@ -44,13 +44,13 @@ def _writers(domain: Domain) -> frozenset[str]:
 
 
 def preferable(domain: Domain, task: DomainTask, offered: Sequence[str]) -> list[str]:
-    """Of the tools that are offered, those whose use would not spoil the task."""
+    """Return the offered tools whose use would not spoil the task."""
     golden = {each.name for each in task.world.actions}
     return [name for name in weighable(offered) if name in golden or name not in _writers(domain)]
 
 
 def check_preference(domain: Domain, task: DomainTask) -> str:
-    """Why the instruction and the weights of a task do not agree; empty if they do."""
+    """Return why the instruction and the weights of a task do not agree, or an empty string."""
     if task.world.offer is None:
         return "preference: the task has none"
     offered = [*(each.name for each in domain.offered(task)), *task.world.offer.experts]
@@ -69,5 +69,5 @@ PREFERENCE_GATES: dict[str, Gate] = OWN_GATES | {n: GATES[n] for n in ("executes
 
 
 def weighable(names: Sequence[str]) -> list[str]:
-    """The tools that a vector may name: not one that is called as an aim."""
+    """Return the tools that a vector may name: those whose name is not also an aim."""
     return [name for name in names if name not in AIMS]

@@ -1,4 +1,5 @@
-"""A source of tasks with preferences, made of a set of domain tasks: the request and the source.
+"""A source of tasks with preferences, derived from a set of domain tasks: the request and the
+source.
 
 The same request gives the same bytes. A teacher's answers stay in the work folder until the set is
 entered.
@@ -88,7 +89,7 @@ class PreferenceRequest(BudgetedRequest):
 
     @property
     def agent_file(self) -> AgentFile | None:
-        """The agent's file. Raises AgentFileError."""
+        """Return the agent's file. Raises AgentFileError."""
         return read_agent(self.agent) if self.agent else None
 
     @property
@@ -97,7 +98,7 @@ class PreferenceRequest(BudgetedRequest):
 
     @property
     def request_hash(self) -> str:
-        """Of `as_asked` and of the files that it is made from."""
+        """Hash of `as_asked` and of the files that it uses."""
         agent = self.agent_file
         files = [WORDINGS, VENDORS, *sorted(PROMPTS.glob("*.md"))]
         files += [] if self.measured is None else [self.measured]
@@ -149,7 +150,7 @@ class _Making:
 def _drawn_preference(
     domain: Domain, task: DomainTask, drawn: DrawnOffer, stream: str
 ) -> Preference:
-    """An instruction and weights of the task's split."""
+    """Return an instruction and weights of the task's split."""
     rng = Random(f"{stream}/preference")
     experts = weighable(list(drawn.experts))
     preferred = [*preferable(domain, task, drawn.tools), *experts]
@@ -168,17 +169,17 @@ def _drawn_preference(
 
 
 class PreferenceSource(DomainParts):
-    """The tasks of a set with preferences, drawn by a program or proposed by a teacher. Raises from
-    its parts NothingMade where no weights are of a task's split, ToolkitFailed, TeacherFailed,
-    BudgetSpent (what was paid for is kept)."""
+    """The tasks of a set with preferences, drawn by a program or proposed by a teacher. `parts`
+    raises NothingMade if no weights are of a task's split, ToolkitFailed, TeacherFailed,
+    BudgetSpent (paid answers stay stored)."""
 
     gates = (SECOND_MODEL, *PREFERENCE_GATES)
 
     def __init__(
         self, request: PreferenceRequest, catalog: Catalog, teachers: TeacherPool | None = None
     ) -> None:
-        """`teachers`: who proposes and who checks. Raises UsageError for a set that is no
-        domain's."""
+        """`teachers`: the proposer and the checker. Raises UsageError for a set without a
+        domain."""
         self.request, self.teachers = request, teachers
         self.is_paid = teachers is not None
         self.request_hash = self.work_name = request.request_hash
@@ -188,7 +189,7 @@ class PreferenceSource(DomainParts):
         self.name = self._domain.name
 
     async def parts(self, work: Path, made: SetInMaking) -> AsyncGenerator[Path, None]:
-        """A database each; then the pairs that the second model refused."""
+        """Yield one database at a time, then the pairs that the second model rejected."""
         measured, proposed = self.request.measured, None
         if self.teachers is not None:
             async with open_teachers(self.teachers, work / "teacher") as ((one, other), meter):
@@ -207,7 +208,7 @@ class PreferenceSource(DomainParts):
             yield write_part(work / "refused", refused)
 
     def write(self, made: SetInMaking, folder: Path) -> Any:
-        """As of every domain's set; refused pairs have no files."""
+        """Write the set as every domain's set; rejected pairs have no files."""
         return super().write(replace(made, parts=made.parts[: len(self._folders)]), folder)
 
     def detail(self, made: SetInMaking) -> dict[str, Any]:

@@ -1,8 +1,8 @@
 """The tools, experts and prices of one task, drawn from its seed.
 
 In: a domain, a task, vendors' price books (`vendors.yaml`, invented and editable), the experts of
-an agent's file. Out: the tools that the task offers and their prices. Each draw has a random stream
-of its own, named by seed, task and feature: another vendor changes no other draw.
+an agent's file. Out: the tools that the task offers and their prices. Each draw has its own random
+stream, named by seed, task and feature, so that another vendor changes no other draw.
 """
 
 from collections.abc import Mapping, Sequence
@@ -26,7 +26,7 @@ SIGNIFICANT = 6
 
 
 class Vendor(BaseModel):
-    """One price book."""
+    """A vendor's price book."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
     call_usd: dict[Literal["READ", "WRITE", "GENERIC"], float] = Field(min_length=3)
@@ -35,7 +35,7 @@ class Vendor(BaseModel):
 
 @cache
 def read_vendors(file: Path = FILE) -> Mapping[str, Vendor]:
-    """The price books of a file by vendor. Raises UsageError with file, line and field."""
+    """Return the price books of a file by vendor. Raises UsageError with file, line and field."""
     return read_document(file, UsageError).check(RootModel[dict[str, Vendor]]).root
 
 
@@ -51,7 +51,7 @@ class DrawnOffer:
 
 
 def needed_tools(task: DomainTask) -> frozenset[str]:
-    """The tools that the task requires."""
+    """Return the tools that the task requires."""
     return frozenset(each.name for each in (*task.world.actions, *task.world.forbidden))
 
 
@@ -62,8 +62,8 @@ def draw_offer(
     agent: AgentFile | None = None,
     keep: Sequence[str] = (),
 ) -> DrawnOffer:
-    """The tools, experts and prices of a task: a function of the arguments alone. `stream` names
-    the draws, `keep` are tools that must be offered besides the needed ones."""
+    """Return the tools, experts and prices of a task, a function of the arguments only. `stream`
+    names the draws, `keep` are tools that must be offered besides the needed ones."""
     names = [each.name for each in domain.tools]
     always = needed_tools(task) | set(keep)
     others = [name for name in names if name not in always]

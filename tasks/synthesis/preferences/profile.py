@@ -1,8 +1,8 @@
 """Profiles: measured runs of the store by model, expert and tool; their texts and files.
 
 An attempt counts for every expert and tool that it used, so a share describes the attempts with it,
-and not what it caused. A teacher's text with numbers that are in no measurement is sent back once;
-after that the rule's text stays.
+not its effect. A teacher's text with numbers that are in no measurement is sent back once; after
+that the rule's text stays.
 """
 
 import re
@@ -38,7 +38,7 @@ class _Frozen(BaseModel):
 
 
 class Rate(_Frozen):
-    """Attempts at tasks of one kind."""
+    """The pass rate of attempts at tasks of one kind."""
 
     kind: str
     tasks: int
@@ -50,7 +50,7 @@ class Rate(_Frozen):
 
 
 class Subject(_Frozen):
-    """What was measured of a model, an expert or a tool."""
+    """Measurements of a model, an expert or a tool."""
 
     kind: SubjectKind
     name: str
@@ -62,7 +62,7 @@ class Subject(_Frozen):
 
 
 class Profile(_Frozen):
-    """What `profile.yaml` has."""
+    """The content of `profile.yaml`."""
 
     task_set: str = ""
     subjects: tuple[Subject, ...] = ()
@@ -73,13 +73,13 @@ class Profile(_Frozen):
         return {each.name: each.text for each in self.subjects if each.kind == "tool"}
 
     def of_model(self, name: str) -> Subject | None:
-        """What was measured of a model as an expert, or else as an agent."""
+        """Return the measurements of a model as an expert, or else as an agent."""
         named = {each.kind: each for each in self.subjects if each.name == name}
         return named.get("expert") or named.get("model")
 
 
 def read_profile(file: Path) -> Profile:
-    """A profile that may have been edited. Raises UsageError with file, line and field."""
+    """Read a profile that may have been edited. Raises UsageError with file, line and field."""
     try:
         return read_document(file, UsageError).check(Profile)
     except FileNotFoundError:
@@ -90,8 +90,7 @@ def read_profile(file: Path) -> Profile:
 
 def write_profile(profile: Profile, folder: Path, agent: str = "") -> list[Path]:
     """Write `profile.yaml`, and with the name or path of an agent file `agent.yaml`, into a folder;
-    returns the files. Raises AgentFileError, UsageError where no expert of the agent was measured.
-    """
+    return the files. Raises AgentFileError, UsageError if no expert of the agent was measured."""
     texts = {PROFILE: _yaml(profile.model_dump(mode="json"))}
     if agent:
         texts[AGENT] = _yaml(_agent_content(profile, agent))
@@ -119,7 +118,7 @@ def _agent_content(profile: Profile, agent: str) -> dict[str, Any]:
 
 
 def _told(found: Subject | None) -> dict[str, Any]:
-    """What an agent file says of an expert; nothing of one that was not measured."""
+    """Return an agent file's fields for an expert; none for one that was not measured."""
     if found is None:
         return {}
     if found.kind == "expert" and found.latency_s:
@@ -164,7 +163,7 @@ from tool_runs r join measured m using (attempt_id) group by all
 
 
 def measure_profile(home: Home, task_set: str | None = None) -> Profile:
-    """The profile of everything that was measured, or of attempts at the tasks of a set."""
+    """Return the profile of everything measured, or of attempts at the tasks of a set."""
     subjects: list[Subject] = []
     for statement in (AGENTS, EXPERTS, TOOLS):
         rows = query(ATTEMPTS + statement, home, {"task_set": task_set})
@@ -191,8 +190,8 @@ def _subject(kind: SubjectKind, name: str, rows: Sequence[Mapping[str, Any]]) ->
 
 
 def rate_of(name: str, rows: Iterable[Mapping[str, Any]]) -> Rate:
-    """The share of right attempts, with an interval for the tasks they are drawn from: attempts at
-    one task count as one task. Rows have ``task_id`` and ``correct``."""
+    """Return the share of right attempts, with an interval over tasks: attempts at one task count
+    as one task. Rows have ``task_id`` and ``correct``."""
     groups: dict[str, list[float]] = defaultdict(list)
     for row in rows:
         groups[row["task_id"]].append(float(bool(row["correct"])))
@@ -206,7 +205,7 @@ def rate_of(name: str, rows: Iterable[Mapping[str, Any]]) -> Rate:
 
 
 def _mean(values: Iterable[float | None]) -> float | None:
-    """The mean; None where a value is unknown, which a mean of the others would hide."""
+    """Return the mean; None if a value is unknown, which a mean of the others would hide."""
     known = list(values)
     if any(value is None for value in known):
         return None
@@ -214,7 +213,7 @@ def _mean(values: Iterable[float | None]) -> float | None:
 
 
 def rule_text(subject: Subject) -> str:
-    """What the measurements say, as a description by rule."""
+    """Return the measurements as a description by rule."""
     told = {"model": "As agent", "expert": "When asked", "tool": "Attempts that used it"}
     lines = [f"{told[subject.kind]}: {_rate_text(subject.all)}."]
     ranked = sorted(subject.by_kind, key=lambda rate: -rate.share)
@@ -257,7 +256,7 @@ class ProfileRequest(BudgetedRequest):
 
 
 class Description(BaseModel):
-    """What the teacher writes."""
+    """The text that the teacher writes."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -265,7 +264,7 @@ class Description(BaseModel):
 
 
 def description_reason(text: str, measured: str) -> str:
-    """Why a text is wrong; empty if it is right."""
+    """Return why a text is wrong, or an empty string."""
     if not text.strip() or len(text) > MOST_CHARS:
         return f"text: {len(text)} characters; must be 1 to {MOST_CHARS}"
     known = set(NUMBER.findall(measured))
@@ -274,7 +273,7 @@ def description_reason(text: str, measured: str) -> str:
 
 
 async def describe_profile(profile: Profile, teacher: Teacher) -> tuple[Profile, dict[str, str]]:
-    """The profile with the teacher's texts, and why others kept the rule's, by subject. Raises
+    """Return the profile with the teacher's texts, and by subject why the rule's text stays. Raises
     BudgetSpent."""
     prompt = read_prompts(PROMPTS)["describe"]
     questions = []
@@ -299,7 +298,7 @@ def _check(measured: str, answer: Description) -> str:
 
 
 def _shown(subject: Subject) -> str:
-    """The rule's text, which has the figures, and each kind of task."""
+    """Return the rule's text, which has the figures, and each kind of task."""
     rows = [
         f"{rate.kind}: {rate.right} of {rate.attempts} attempts at {rate.tasks} tasks right"
         + (f", {rate.low:.0%} to {rate.high:.0%}" if None not in (rate.low, rate.high) else "")

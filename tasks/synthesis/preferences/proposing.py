@@ -1,6 +1,6 @@
 """Preferences by a teacher: one model proposes pairs, a second one checks each.
 
-The rule is asked first: it is free, and a refused pair is sent back once with the reason.
+The rule checks first, because it is free; a rejected pair is sent back once with the reason.
 """
 
 import json
@@ -36,27 +36,27 @@ class _Strict(BaseModel):
 
 
 class Weight(_Strict):
-    """A weight of a vector."""
+    """One weight of a vector."""
 
     name: str
     weight: float
 
 
 class Pair(_Strict):
-    """An instruction and its weights, as a teacher gives them."""
+    """An instruction and its weights, from a teacher's answer."""
 
     instruction: str
     weights: tuple[Weight, ...]
 
     @property
     def preference(self) -> Preference:
-        """As a task has it."""
+        """Return the pair as a preference of a task."""
         weights = {each.name: each.weight for each in self.weights if each.weight}
         return Preference(instruction=self.instruction, weights=weights, wording=BY_TEACHER)
 
 
 class Agreement(_Strict):
-    """What the second model says."""
+    """The second model's answer."""
 
     agrees: bool
     reason: str
@@ -67,7 +67,7 @@ Proposed = tuple[Sequence[Preference], Sequence[Reject]]
 
 
 def pair_reason(pair: Pair, existing: Sequence[Pair], offered: Sequence[str]) -> str:
-    """Why a proposed pair is wrong by rule; empty if it is right."""
+    """Return why a proposed pair is wrong by rule, or an empty string."""
     names = [each.name for each in pair.weights]
     twice = next((name for name in names if names.count(name) > 1), None)
     if twice is not None:
@@ -80,7 +80,7 @@ def pair_reason(pair: Pair, existing: Sequence[Pair], offered: Sequence[str]) ->
 async def ask_preferences(
     proposer: Teacher, checker: Teacher, domain: Domain, count: int
 ) -> Proposed:
-    """So many pairs, or fewer where the teacher has no more. Raises TeacherFailed, BudgetSpent."""
+    """`count` pairs, or fewer if the teacher has no more. Raises TeacherFailed, BudgetSpent."""
     prompts = read_prompts(PROMPTS)
     offered = weighable([each.name for each in domain.tools])
     tools = "\n".join(f"- `{each.name}`: {each.about}" for each in domain.tools)
@@ -101,8 +101,8 @@ async def ask_preferences(
 async def _second(
     checker: Teacher, proposed: Sequence[Preference]
 ) -> tuple[list[Preference], list[Reject]]:
-    """What the second model agrees with, and what it does not. Raises TeacherFailed, BudgetSpent
-    where a question came to nothing: a pair that nobody checked is not kept."""
+    """Return the pairs that the second model accepts, and those that it rejects. Raises
+    TeacherFailed, BudgetSpent if a question has no answer: an unchecked pair is not used."""
     prompt = read_prompts(PROMPTS)["check"]
     questions = [
         Question(
@@ -128,7 +128,7 @@ async def _second(
 
 
 def prompt_lineage() -> list[dict[str, str]]:
-    """Name, version and hash of the prompts."""
+    """Return name, version and hash of the prompts."""
     return [each.lineage for each in read_prompts(PROMPTS).values()]
 
 

@@ -1,7 +1,8 @@
-"""Weights of a preference: their bounds, how they are drawn, and to which split they belong.
+"""Weights of a preference: their bounds, their drawing, and their splits.
 
-A weight is a multiple of 1/20, and their sizes sum to 1, so that rewards of different vectors
-compare. Accuracy, cost and latency weigh 0 or more; the weight of a tool to avoid is negative.
+A weight is a multiple of 1/20, and the absolute weights sum to 1, so that rewards of different
+vectors are comparable. Accuracy, cost and latency weigh 0 or more; the weight of a tool to avoid is
+negative.
 """
 
 import math
@@ -22,7 +23,7 @@ MOST_TOOLS = 2
 
 
 def weights_reason(weights: Mapping[str, float], offered: Collection[str]) -> str:
-    """Why weights are wrong where these tools are offered; empty if they are right."""
+    """Return why weights are wrong with these offered tools, or an empty string."""
     for name, weight in weights.items():
         if name not in AIMS and name not in offered:
             return f"weights.{name}: no such tool is offered; there are {', '.join(offered)}"
@@ -42,8 +43,8 @@ def weights_reason(weights: Mapping[str, float], offered: Collection[str]) -> st
 def draw_weights(
     rng: Random, preferred: Sequence[str], avoidable: Sequence[str]
 ) -> dict[str, float]:
-    """Weights that `weights_reason` accepts: tools of `preferred` weigh more than 0, of `avoidable`
-    less; both may have the same tool."""
+    """Return weights that `weights_reason` accepts: above 0 for tools of `preferred`, below 0 for
+    `avoidable`; both may have the same tool."""
     signs = {ACCURACY: 1}
     signs |= {aim: 1 for aim in (COST, LATENCY) if rng.random() < 0.7}
     for _ in range(rng.randint(0, MOST_TOOLS)):
@@ -59,13 +60,13 @@ def draw_weights(
 
 
 def weights_split(weights: Mapping[str, float]) -> str:
-    """The split of a vector, by its values: those of tools without their names, so that the same
-    preference over other tools is in the same split."""
+    """Return the split of a vector, by its values without tool names, so that the same preference
+    over other tools is in the same split."""
     return split_of(f"weights {shape_of(weights)}")
 
 
 def shape_of(weights: Mapping[str, float]) -> str:
-    """A vector without the names of tools: two of one shape are the same preference."""
+    """Return a vector without the names of tools: two of one shape are the same preference."""
     aims = [f"{weights.get(aim, 0.0):.3f}" for aim in AIMS]
     tools = sorted(f"{w:.3f}" for name, w in weights.items() if name not in AIMS and w)
     return " ".join([*aims, "tools", *tools])

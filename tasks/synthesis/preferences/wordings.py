@@ -1,4 +1,4 @@
-"""Instructions from weights, by the phrases of a wording of `wordings.yaml`."""
+"""Instructions from weights, with the phrases of a wording of `wordings.yaml`."""
 
 from collections.abc import Mapping
 from functools import cache
@@ -31,7 +31,7 @@ class _ToolPhrases(_Frozen):
 
 
 class Wording(_Frozen):
-    """One way of speaking."""
+    """A style of phrasing instructions."""
 
     split: Split
     cost: _AimPhrases
@@ -42,13 +42,13 @@ class Wording(_Frozen):
 
 @cache
 def read_wordings(file: Path = FILE) -> Mapping[str, Wording]:
-    """The wordings of a file by name. Raises UsageError with file, line and field."""
+    """Return the wordings of a file by name. Raises UsageError with file, line and field."""
     return read_document(file, UsageError).check(RootModel[dict[str, Wording]]).root
 
 
 def render(wording: Wording, weights: Mapping[str, float], rng: Random) -> str:
-    """The instruction, in a drawn order. It names all that has a weight; it may also name aims
-    without one, and the aim with the largest."""
+    """Return the instruction, in a random order. It names everything with a weight; it may also
+    name aims without one, and the aim with the largest weight."""
     phrases = [
         (wording.tool.more if weight > 0 else wording.tool.less).format(tool=f"`{name}`")
         for name, weight in weights.items()

@@ -1,4 +1,4 @@
-"""Programs that make domains without a model: one folder, and one line here each."""
+"""Programs that make domains without a model; each is a folder, and a line here."""
 
 from tutti.tasks.synthesis.programs.arithmetic import Arithmetic
 from tutti.tasks.synthesis.programs.bank import Bank

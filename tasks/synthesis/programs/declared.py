@@ -30,7 +30,7 @@ Words = str | dict[str, Any]
 
 
 class WrongDeclaration(ValueError):
-    """A program's file is wrong, or contradicts its toolkit."""
+    """A program's file that is wrong, or contradicts its toolkit."""
 
 
 class Content(BaseModel):
@@ -54,11 +54,11 @@ class Declared(Content):
     rules: dict[str, Words] = {}
 
     def of_instance(self, facts: Mapping[str, Any]) -> "Declared":
-        """The same with an instance's facts."""
+        """Return the declaration with an instance's facts filled in."""
         return self.model_validate(_filled(self.model_dump(), facts))
 
     def table_specs(self) -> tuple[TableSpec, ...]:
-        """The tables."""
+        """Return the tables."""
         return tuple(
             TableSpec(
                 name=name,
@@ -78,14 +78,14 @@ class Declared(Content):
         return {name: words for each in named for name, words in each.items()}
 
     def rule_specs(self) -> tuple[Rule, ...]:
-        """The rules."""
+        """Return the rules."""
         return tuple(
             Rule.model_validate({"id": name} | _words(words, "text"))
             for name, words in self.rules.items()
         )
 
     def tool_specs(self, code: str) -> tuple[ToolSpec, ...]:
-        """The tools of a toolkit. Raises WrongDeclaration for one that is not in the code."""
+        """The tools of a toolkit. Raises WrongDeclaration for a tool that is not in the code."""
         body = ast.parse(code).body
         functions = {each.name: each for each in body if isinstance(each, ast.FunctionDef)}
         if missing := self.tools.keys() - functions.keys():
@@ -124,7 +124,7 @@ def _words(words: Words, main: str) -> dict[str, Any]:
 
 
 def _parameters(function: ast.FunctionDef, words: Mapping[str, Words]) -> tuple[Parameter, ...]:
-    """All but the database, which is the first."""
+    """Return all parameters except the first, the database."""
     given, found = function.args.args[1:], []
     needed = len(given) - len(function.args.defaults)
     for position, each in enumerate(given):
@@ -137,7 +137,7 @@ def _parameters(function: ast.FunctionDef, words: Mapping[str, Words]) -> tuple[
 
 
 class DeclaredProgram:
-    """Base of the programs; each makes its own records, tasks and solutions."""
+    """Base class of the programs; a subclass makes the records, tasks and solutions."""
 
     name: str
     version: str
@@ -153,13 +153,13 @@ class DeclaredProgram:
 
     @cached_property
     def toolkit(self) -> str:
-        """The code of its tools and rules."""
+        """The source code of its tools and rules."""
         return (self.folder / "toolkit.py").read_text("utf-8")
 
     def domain(
         self, knobs: Knobs, records: Tables, declared: Declared | None = None, code: str = ""
     ) -> Domain:
-        """An instance; `declared` and `code` are those of the folder by default."""
+        """Return an instance; `declared` and `code` default to those of the folder."""
         declared, code = declared or self.declared, code or self.toolkit
         return Domain(
             name=self.name,

@@ -34,7 +34,7 @@ FIRST_WAY = 0.4
 
 
 class CallerWords(Content):
-    """A way to identify people."""
+    """A way to identify people, with its words."""
 
     tool: str
     slots: dict[str, str]
@@ -74,20 +74,20 @@ class Desk:
     phrases: Phrases
 
     def of(self, person: Record, table: str) -> list[Record]:
-        """A person's records of a table."""
+        """Return a person's records of a table."""
         return [self.records[table][key] for key in person[table]]
 
     def say(self, template: str, /, **values: str) -> str:
-        """A random wording of an intent."""
+        """Return a random wording of an intent."""
         text = self.rng.choice(self.phrases.reasons[template]).format(**values)
         return text[0].upper() + text[1:]
 
     def ask(self, name: str) -> str:
-        """A random wording of a question."""
+        """Return a random wording of a question."""
         return self.rng.choice(self.phrases.asks[name])
 
     def worded(self, template: str, intents: Iterator[Intent]) -> Iterator[Intent]:
-        """A template's intents with their words, but for those with a fact that is no plain
+        """Yield a template's intents with their words, except those with a fact that is not a plain
         amount."""
         words = self.phrases.intents[template]
         for intent in intents:
@@ -108,14 +108,14 @@ class RecordMaker(ABC):
     """Fills the tables of one instance, all within one day."""
 
     def __init__(self, rng: Random, knobs: Knobs, keys: Mapping[str, str]) -> None:
-        """`keys`: of each table the field that is its key."""
+        """`keys`: the key field of each table."""
         self.rng, self.knobs, self.keys = rng, knobs, keys
         self.today = date(2026, 1, 10) + timedelta(days=rng.randrange(300))
         self.tables: Tables = {name: {} for name in keys}
         self._numbers = numbers(rng)
 
     def make(self) -> Tables:
-        """All records."""
+        """Return all records."""
         self.begin()
         for person in people(self.rng, self.knobs["customers"], self.knobs["distractors"]):
             self.add_person(person)
@@ -123,28 +123,29 @@ class RecordMaker(ABC):
 
     @abstractmethod
     def begin(self) -> None:
-        """Add the terms, one record in the first table, and the records of no person."""
+        """Add the terms, a single record of the first table, and the records that belong to no
+        person."""
 
     @abstractmethod
     def add_person(self, person: Person) -> None:
         """Add a person with all their records."""
 
     def new_key(self, table: str) -> str:
-        """An unused key."""
+        """Return an unused key."""
         return f"{table[:2].upper()}-{next(self._numbers)}"
 
     def add(self, table: str, key: str = "", /, **fields: Any) -> str:
-        """Add a record; returns its key, a new one where none is given."""
+        """Add a record; return its key, a new one if none is given."""
         key = key or self.new_key(table)
         self.tables[table][key] = {self.keys[table]: key, **fields}
         return key
 
     def ago(self, days: int) -> str:
-        """A day in the past, ISO 8601."""
+        """Return a day in the past, ISO 8601."""
         return (self.today - timedelta(days=days)).isoformat()
 
     def money(self, least: float, most: float) -> float:
-        """An amount with two digits after the point."""
+        """Return an amount with two decimals."""
         return round(self.rng.uniform(least, most), 2)
 
 
@@ -168,14 +169,14 @@ class DeskProgram(DeclaredProgram):
         return read_document(self.folder / "intents.yaml", WrongDeclaration).check(Phrases)
 
     def build(self, rng: Random, knobs: Knobs) -> Domain:
-        """A desk with terms of its own."""
+        """Return a desk with terms of its own."""
         keys = {table.name: table.key for table in self.declared.table_specs()}
         records = self.maker(rng, knobs, keys).make()
         (terms,) = records[next(iter(keys))].values()
         return self.domain(knobs, records, self.declared.of_instance(terms))
 
     def propose(self, domain: Domain, rng: Random, knobs: Knobs) -> Iterator[DomainTask]:
-        """A task for each intent of each person of the instance."""
+        """Yield a task for each intent of each person of the instance."""
         desk, everyone = self.desk(domain.records, rng, self.phrases), domain.records[self.people]
         intents = {
             key: [
@@ -200,7 +201,7 @@ class DeskProgram(DeclaredProgram):
         return Caller(entity, known, call(way.tool, **slots), slots)
 
     def solve(self, task: DomainTask) -> Oracle:
-        """Find the person, then solve intent after intent. Raises LookupError."""
+        """Look up the person, then solve each intent. Raises LookupError."""
         way = next(each for each in self.phrases.callers if each.slots.keys() <= task.slots.keys())
         person = use(way.tool, **{name: task.slots[name] for name in way.slots})
         solvers = {name: solver for name, (_, solver) in self.intents.items()}

@@ -1,7 +1,7 @@
 """Intents, from which the programs over databases make tasks.
 
-An intent is one thing that a user wants, with its golden calls. A task is a caller with one or
-several intents that touch no common record, so that any order of them ends in the same state.
+An intent is one request of a user, with its golden calls. A task is a caller with one or several
+intents that touch no common record, so that any order of them ends in the same state.
 """
 
 import json
@@ -52,7 +52,7 @@ class Caller:
 
 @dataclass(frozen=True)
 class Intent:
-    """One thing that a user wants. A template gives the first fields, and a desk adds the words."""
+    """One request of a user. A template sets the first fields, and a desk adds the words."""
 
     actions: Sequence[Action]
     """The golden calls after the one that finds the caller."""
@@ -74,7 +74,7 @@ class Intent:
 
     @property
     def communicate(self) -> tuple[str, ...]:
-        """The facts as they must be said."""
+        """The facts that must be communicated, formatted."""
         return tuple(each if isinstance(each, str) else money(each) for each in self.facts)
 
 
@@ -94,7 +94,7 @@ class Composer:
     """By the caller's entity."""
 
     def tasks(self, intents: Mapping[str, Sequence[Intent]]) -> Iterator[DomainTask]:
-        """All tasks of the customers' intents, mixed; no two ask for the same."""
+        """Yield all tasks of the customers' intents, mixed; no two are the same."""
         distinct = {
             key: list({(w.name, *sorted(w.slots.items())): w for w in theirs}.values())
             for key, theirs in intents.items()
@@ -108,7 +108,7 @@ class Composer:
                 yield task
 
     def harder(self, parent: DomainTask) -> DomainTask | None:
-        """The same caller with the same intents and one more, in one conversation."""
+        """A task of the same caller with the same intents and one more, in one conversation."""
         caller, before = self._made[parent.task_id]
         theirs, steps = self._wishes[caller.entity], len(before) + 1
         group = _apart([*before, *self.rng.sample(theirs, len(theirs))], steps)
@@ -132,7 +132,8 @@ class Composer:
         return told_by(self.domain)
 
     def _groups(self, intents: list[Intent]) -> Iterator[list[Intent]]:
-        """Groups of `steps` intents that touch no common record and are of distinct templates."""
+        """Yield groups of `steps` intents that touch no common record and are of distinct
+        templates."""
         steps = self.knobs["steps"]
         seen = set()
         for _ in range(1 if steps == 1 else steps * ROUNDS):
@@ -193,7 +194,7 @@ class Composer:
 
 
 def _apart(intents: Sequence[Intent], steps: int) -> list[Intent]:
-    """The first intent and others, up to `steps`."""
+    """Return the first intent and others that do not conflict with it, up to `steps`."""
     group: list[Intent] = []
     for intent in intents:
         touches = set(intent.touches)
@@ -204,7 +205,7 @@ def _apart(intents: Sequence[Intent], steps: int) -> list[Intent]:
 
 
 def _numbered(told: Sequence[str], start: str) -> str:
-    """Sentences of the intents, each with its intent's number where there are several."""
+    """Join the sentences of the intents, numbered by intent if there are several."""
     if len(told) == 1:
         return told[0]
     numbered = zip(ORDINALS, told, strict=False)
@@ -214,7 +215,7 @@ def _numbered(told: Sequence[str], start: str) -> str:
 def solve_intents(
     task: DomainTask, identify: Reading, solvers: Mapping[str, IntentSolver]
 ) -> Oracle:
-    """Find the caller, then solve each intent; returns all their sentences. Raises LookupError."""
+    """Identify the caller, then solve each intent; return all sentences. Raises LookupError."""
     caller = yield from identify
     said = []
     for number, name in enumerate(task.slots["wishes"].split()):
@@ -225,12 +226,12 @@ def solve_intents(
 
 
 def money(amount: float) -> str:
-    """An amount as it is said: with two digits after the point."""
+    """Format an amount with two decimals."""
     return f"{amount:.2f}"
 
 
 def is_plain(amount: float) -> bool:
-    """Whether JSON writes an amount as `money` does, so that both readings of it are equal."""
+    """Whether JSON writes an amount as `money` does, so that both forms are equal."""
     return amount > 0 and json.dumps(round(amount, 2)) == money(amount)
 
 

@@ -74,7 +74,7 @@ def people(rng: Random, count: int, namesakes: int) -> list[Person]:
 
 
 def numbers(rng: Random) -> Iterator[str]:
-    """Distinct numbers of five digits, for ids. Raises ValueError after 90,000 of them."""
+    """Yield distinct numbers of five digits, for ids. Raises ValueError after 90,000 of them."""
     drawn: set[int] = set()
     while len(drawn) < 90_000:
         number = rng.randint(10_000, 99_999)
@@ -98,7 +98,7 @@ class NameMaker:
         self._taken: list[str] = []
 
     def name(self, syllables: int = 2) -> str:
-        """A new name with a capital letter."""
+        """Return a new capitalised name."""
         while True:
             parts = [self._rng.choice(ONSETS) + self._rng.choice(VOWELS) for _ in range(syllables)]
             name = "".join(parts) + self._rng.choice(CODAS)

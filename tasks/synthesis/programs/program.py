@@ -1,5 +1,5 @@
-"""The interface of a program that makes domains, and what programs share: candidates are drawn and
-made harder, tasks and solvers call tools."""
+"""The interface of a program that makes domains, and what programs share: drawing candidates,
+making them harder, calling tools in tasks and solvers."""
 
 import json
 from collections import deque
@@ -29,8 +29,8 @@ class Knob:
 
 
 class Program(Protocol):
-    """Makes instances of one domain, and tasks in them. All random draws use the given `rng`, so
-    that a seed gives the same bytes."""
+    """A program that makes instances of one domain, and tasks in them. All random draws use the
+    given `rng`, so that a seed gives the same bytes."""
 
     name: str
     version: str
@@ -40,23 +40,24 @@ class Program(Protocol):
     """Templates whose tasks are all in the test split."""
 
     def build(self, rng: Random, knobs: Knobs) -> Domain:
-        """An instance: about as many records as 500 tasks need, so that a call stays cheap."""
+        """An instance with about as many records as 500 tasks need, so that a call stays cheap."""
         ...
 
     def propose(self, domain: Domain, rng: Random, knobs: Knobs) -> Iterator[DomainTask]:
-        """Candidates until the instance has no more; `expected` is empty, the pipeline fills it. A
-        candidate's split follows from its entities (`split_of`) and its template (`held_out`)."""
+        """Yield candidates until the instance has no more; `expected` is empty, the pipeline fills
+        it. A candidate's split follows from its entities (`split_of`) and its template
+        (`held_out`)."""
         ...
 
     def solve(self, task: DomainTask) -> Oracle:
-        """Solve a task by its tools without the golden calls: each argument is in `slots` or the
+        """Solve a task with its tools but not its golden calls: each argument is in `slots` or the
         scenario, or read from a result. Returns the message to the user. Raises LookupError if the
         results lack what it needs."""
         ...
 
 
 def split_of(entity: str, shares: tuple[int, int] = (60, 20)) -> str:
-    """The split of an entity by its hash; `shares`: per cent of train and validation."""
+    """Return the split of an entity by its hash; `shares`: per cent of train and validation."""
     place = Random(f"split {entity}").randrange(100)
     if place < shares[0]:
         return "train"
@@ -72,7 +73,7 @@ Harder = Callable[[DomainTask], DomainTask | None]
 def with_harder(
     tasks: Iterable[DomainTask], harder: Harder, rounds: int, measure: str
 ) -> Iterator[DomainTask]:
-    """Each task and its variants. Left out is a variant whose difficulty `measure` is not larger
+    """Yield each task and its variants, except a variant whose difficulty `measure` is not larger
     than its parent's, and one with the template and slots of another."""
     seen: set[tuple[Any, ...]] = set()
     for task in tasks:
@@ -110,12 +111,12 @@ def take_turns(
     aside: Sequence[str] = (),
     alike: tuple[str, str] = ("", ""),
 ) -> Iterator[DomainTask]:
-    """Candidates of the templates by turns until all are used up; no two of a template have the
-    same slots, those in `aside` not counted. `alike`: two templates whose tasks are the same where
-    their slots are.
+    """Yield candidates, alternating between the templates until all are used up. No two of a
+    template have the same slots, not counting those in `aside`. `alike`: two templates whose tasks
+    are the same if their slots are.
 
-    Left out is a candidate that says in its scenario, or in `told`, what must be communicated, and
-    one with the answer of one of the `APART` before it of its template.
+    A candidate is left out if its scenario or `told` gives the answer away, or if one of the last
+    `APART` tasks of its template has the same answer.
     """
     barren = dict.fromkeys(draws, 0)
     given = dict.fromkeys(draws, 0)
@@ -141,20 +142,20 @@ def take_turns(
 
 
 def leaks(task: DomainTask, told: str) -> bool:
-    """Whether an answer stands in the scenario or in `told`, in any case."""
+    """Whether an answer is in the scenario or in `told`, ignoring case."""
     scenario = task.world.scenario.text.lower()
     return any(fact.lower() in scenario or fact.lower() in told for fact in task.world.communicate)
 
 
 def told_by(domain: Domain) -> str:
-    """The policy and the tools of a domain, in lower case, as every agent reads them."""
+    """Return the policy and the tools of a domain, in lower case, as every agent reads them."""
     tools = [f"{each.name} {each.about} {each.schema_of}" for each in domain.tools]
     return "\n".join([domain.policy, *tools]).lower()
 
 
 def shared_split(template: str, entities: Sequence[str], held_out: frozenset[str]) -> str | None:
-    """The split that all entities are in; None where there is none, or where a template that is
-    held out would come into another split than test."""
+    """Return the split of all entities; None if they differ, or if a held-out template would be in
+    another split than test."""
     splits = {split_of(each) for each in entities}
     if len(splits) != 1 or (template in held_out and splits != {"test"}):
         return None
@@ -175,18 +176,18 @@ Reading = Generator[ToolUse, str, Any]
 
 
 def call(tool: str, /, **arguments: Any) -> Action:
-    """A golden or forbidden call."""
+    """Return a golden or forbidden call."""
     return Action(name=tool, arguments=arguments)
 
 
 def call_on(tool: str, record: Mapping[str, Any], /, **arguments: Any) -> Action:
-    """A call about a record, whose first field is its key."""
+    """Return a call about a record, whose first field is its key."""
     key = next(iter(record))
     return Action(name=tool, arguments={key: record[key], **arguments})
 
 
 def use(tool: str, /, **arguments: Any) -> Reading:
-    """Call a tool and read its JSON. Raises LookupError where it refuses."""
+    """Call a tool and read its JSON. Raises LookupError if the tool refuses."""
     text = yield ToolUse(tool, arguments)
     if text.startswith("error:"):
         raise LookupError(f"{tool}({arguments}): {text}")
@@ -196,7 +197,7 @@ def use(tool: str, /, **arguments: Any) -> Reading:
 def find(
     what: str, tool: str, key: str, among: Sequence[str], matches: Callable[[Any], bool]
 ) -> Reading:
-    """Read records by their keys until one matches. Raises LookupError where there is no `what`."""
+    """Read records by their keys until one matches. Raises LookupError if there is no `what`."""
     for each in among:
         record = yield from use(tool, **{key: each})
         if matches(record):

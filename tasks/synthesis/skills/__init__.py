@@ -1,4 +1,5 @@
-"""Skills and levels of tasks: found by attributes or a teacher, and from measured pass rates."""
+"""Skills and levels of tasks: skills from attributes or a teacher, levels from measured pass
+rates."""
 
 from typing import TYPE_CHECKING
 

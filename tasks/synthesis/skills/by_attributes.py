@@ -1,6 +1,7 @@
 """Skills from attributes of tasks: a label is the attributes' values.
 
-Labels with too few tasks become one skill, `other`: a pass rate of three tasks says nothing.
+Labels with too few tasks become one skill, `other`, because a pass rate of three tasks says
+nothing.
 """
 
 from collections import Counter
@@ -30,7 +31,7 @@ class FoundSkills:
 
     @property
     def sizes(self) -> dict[str, int]:
-        """Tasks by skill, the largest first."""
+        """Return the number of tasks by skill, the largest first."""
         return dict(Counter(self.of_task.values()).most_common())
 
 
@@ -42,8 +43,8 @@ KNOB = "difficulty"
 def skills_by_attributes(
     tasks: Sequence[tuple[str, DomainTask]], names: Sequence[str], least_tasks: int
 ) -> FoundSkills:
-    """A skill for each task; `tasks` are given with their domain's name. Raises UsageError for an
-    attribute that no task has."""
+    """Return a skill for each task; `tasks` are given with their domain's name. Raises UsageError
+    for an attribute that no task has."""
     labels = {task.task_id: _label(domain, task, names) for domain, task in tasks}
     counts = Counter(labels.values())
     merged = {label: label if n >= least_tasks else OTHER for label, n in counts.items()}
@@ -51,7 +52,7 @@ def skills_by_attributes(
 
 
 def check_attributes(tasks: Sequence[tuple[str, DomainTask]], names: Sequence[str]) -> None:
-    """Raises UsageError for an attribute that no task has, with those that there are."""
+    """Raise UsageError, with the existing attributes, for an attribute that no task has."""
     knobs = sorted({knob for _, task in tasks for knob in task.difficulty})
     known = [*PLAIN, KNOB, *(f"{KNOB}.{knob}" for knob in knobs)]
     for name in names:

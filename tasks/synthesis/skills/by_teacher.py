@@ -1,4 +1,5 @@
-"""Skills by a teacher: it labels a sample of tasks, merges labels, and assigns the other tasks."""
+"""Skills by a teacher, which labels a sample of tasks, merges labels, and assigns the other
+tasks."""
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
@@ -31,13 +32,13 @@ class NamedTask(_Strict):
 
 
 class NamedTasks(_Strict):
-    """What is said of the tasks of one question."""
+    """The teacher's names for the tasks of one question."""
 
     items: tuple[NamedTask, ...]
 
 
 class Skill(_Strict):
-    """Labels that are one skill."""
+    """A skill and the labels merged into it."""
 
     name: str
     about: str
@@ -53,9 +54,9 @@ class Skills(_Strict):
 async def skills_by_teacher(
     teacher: Teacher, tasks: Sequence[DomainTask], sample: int, most: int
 ) -> FoundSkills:
-    """A skill for each task: at most `most` skills, found in a sample of so many tasks. Tasks of
-    questions that the teacher did not answer are unassigned, with the reason. Raises TeacherFailed
-    where the sample cannot be labelled or merged, BudgetSpent."""
+    """Return a skill for each task: at most `most` skills, derived from a sample of `sample` tasks.
+    Tasks of questions that the teacher did not answer are unassigned, with the reason. Raises
+    TeacherFailed if the sample cannot be labelled or merged, BudgetSpent."""
     order = list(tasks)
     Random("skills").shuffle(order)
     labels = await _labels(teacher, order[:sample])
@@ -88,7 +89,7 @@ async def _merged(teacher: Teacher, labels: Mapping[str, int], most: int) -> Seq
 
 
 def skills_reason(labels: Mapping[str, int], most: int, found: Skills) -> str:
-    """Why merged skills are wrong; empty if they are right."""
+    """Return why merged skills are wrong, or an empty string."""
     names = [each.name for each in found.skills]
     if not 1 <= len(names) <= most:
         return f"skills: {len(names)}; must be 1 to {most}"
@@ -136,7 +137,7 @@ async def _assigned(
 
 
 def _each_once(count: int, names: frozenset[str] | None = None) -> Callable[[NamedTasks], str]:
-    """The check that every task is named once, with one of `names` where they are given."""
+    """Return a check that every task is named once, with one of `names` if given."""
 
     def check(found: NamedTasks) -> str:
         given = Counter(each.task for each in found.items)

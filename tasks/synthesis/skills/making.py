@@ -1,7 +1,7 @@
 """A source of labelled tasks: those of a set, each with its skill, its level, or both.
 
-Tasks keep their ids, so that attempts at the first set count for this one. A level is the attempts'
-pass rate, where the whole interval of it lies in one of three parts.
+Tasks keep their ids, so that attempts at the first set count for this one. A level is derived from
+the pass rate of the attempts, if its whole interval lies in one of three ranges.
 """
 
 from collections import Counter
@@ -43,7 +43,7 @@ class MeasuredLevel:
 
     @property
     def labels(self) -> Mapping[str, str]:
-        """As a task has them."""
+        """The level as labels of a task."""
         return {
             "level": self.level,
             "attempts": str(self.rate.n),
@@ -56,9 +56,8 @@ class MeasuredLevel:
 def level_of(
     rate: Rate | None, hard_to: float = HARD_TO, easy_from: float = EASY_FROM
 ) -> MeasuredLevel:
-    """The level of a task with these attempts; a pass rate up to `hard_to` is hard, from
-    `easy_from` on easy. Attempts at one task have seeds of their own, so they count as independent.
-    """
+    """Return the level of a task with these attempts: hard for a pass rate up to `hard_to`, easy
+    from `easy_from`. Attempts at one task have different seeds, so they count as independent."""
     found = rate or Rate(0, 0)
     low, high = wilson(found.solved, found.n) or (0.0, 1.0)
     level: Level = "unknown"
@@ -105,14 +104,15 @@ VERSION = "1"
 
 
 class LabelSource(DomainParts):
-    """All tasks of a set with their labels; the same labels give the same set. Raises from its
-    parts UsageError for an unknown attribute; TeacherFailed, BudgetSpent (what was paid for is
-    kept)."""
+    """All tasks of a set with their labels; the same labels give the same set. `parts` may raise
+    UsageError for an unknown attribute, TeacherFailed, and BudgetSpent (paid answers stay
+    stored)."""
 
     def __init__(
         self, request: LabelRequest, catalog: Catalog, teachers: TeacherPool | None = None
     ) -> None:
-        """`teachers`: who finds the skills. Raises UsageError for a set that is no domain's."""
+        """`teachers`: the models that derive the skills. Raises UsageError for a set without a
+        domain."""
         self.request, self.teachers, self._home = request, teachers, catalog.home
         self.is_paid = teachers is not None
         self.parents = [request.task_set]
@@ -159,7 +159,7 @@ class LabelSource(DomainParts):
         return {**task.attributes, **own, **self._levels.get(task.task_id, {})}
 
     def write(self, made: SetInMaking, folder: Path) -> Any:
-        """As of every domain's set; the id is of the labels, too."""
+        """Write the set as every domain's set; the id also depends on the labels."""
         tasks = [task for _, each in self._instances for task in each]
         labels = {task.task_id: self._labels(task) for task in tasks}
         return {**super().write(made, folder), "labels": content_hash(labels)}

@@ -1,8 +1,8 @@
-"""Asks a teacher for a value of a pydantic model and pays for no answer twice.
+"""Requests to a teacher for a value of a pydantic model, without paying for any answer twice.
 
 In: a question. Out: a value that fits the model and passes the question's check, or TeacherFailed.
-A wrong answer is sent back with the error, at most once for each kind of fault. Only a call that is
-in flight when the process is killed may be paid twice.
+A wrong answer is sent back with the error, at most once for each kind of fault. Only a call in
+flight when the process is killed may be paid twice.
 """
 
 import asyncio
@@ -41,7 +41,7 @@ LATER_SEED = 1_000_003
 
 @dataclass(frozen=True)
 class Question(Generic[T]):
-    """One thing asked of the teacher."""
+    """A question to the teacher."""
 
     name: str
     """Unique in a run; letters, digits, ``_`` and ``-``."""
@@ -58,7 +58,7 @@ class Question(Generic[T]):
 
 @dataclass(frozen=True)
 class TeacherSampling:
-    """How answers are drawn."""
+    """Sampling settings of the answers."""
 
     temperature: float = 0.7
     seed: int = 0
@@ -66,7 +66,7 @@ class TeacherSampling:
 
 @dataclass(frozen=True)
 class Conversation:
-    """What is sent: the prompt, and after a fault the answer and its error."""
+    """The messages to send: the prompt, and after a fault the answer and its error."""
 
     messages: tuple[Message, ...]
     max_tokens: int
@@ -74,7 +74,7 @@ class Conversation:
     resend: str
 
     def after(self, fault: Fault, answer: TeacherAnswer) -> "Conversation":
-        """The next try after a fault."""
+        """Return the conversation for the next try after a fault."""
         if fault.kind == FaultKind.HALF_JSON:  # the same again with more room
             return replace(self, max_tokens=min(2 * self.max_tokens, MOST_TOKENS))
         if fault.kind == FaultKind.REFUSAL:  # the same again, drawn anew
@@ -86,7 +86,7 @@ class Conversation:
 
 @dataclass(frozen=True)
 class BatchCall:
-    """A row of a batch that was answered: what the gateway records of other calls."""
+    """An answered row of a batch, with the fields that the gateway records of other calls."""
 
     call_id: str
     """The same whenever the batch is read."""
@@ -98,7 +98,7 @@ class BatchCall:
 
 @dataclass
 class Teacher:
-    """Asks one model; calls of the same content are made once."""
+    """Client of one model; calls with the same content are sent once."""
 
     client: TeacherClient
     store: TeacherStore
@@ -110,14 +110,14 @@ class Teacher:
     _locks: dict[str, asyncio.Lock] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        """Begin with the form of answer that the endpoint is known to support."""
+        """Start with the form of answer that the endpoint is known to support."""
         self.endpoint, self._slots = self.client.endpoint, asyncio.Semaphore(self.concurrency)
         self._place = f"{self.endpoint.base_url} {self.endpoint.model}"
         known = self.store.mode(self._place)
         self.mode = Mode.SCHEMA if known is None else Mode(known)
 
     async def ask(self, question: Question[T]) -> T:
-        """A value that fits and passes its check. Raises TeacherFailed, BudgetSpent."""
+        """A value that fits the model and passes the check. Raises TeacherFailed, BudgetSpent."""
         conversation, mode = self._start(question), self.mode
         tried: Counter[FaultKind] = Counter()
         while True:
@@ -142,7 +142,7 @@ class Teacher:
                 raise TeacherFailed.by(question.name, value)
 
     async def ask_all(self, questions: Sequence[Question[T]]) -> list[T | TeacherFailed]:
-        """The value or the failure of each question, in their order. Raises BudgetSpent if the
+        """Return the value or the failure of each question, in order. Raises BudgetSpent if the
         budget does not allow all, after the calls in flight are finished."""
         found = await asyncio.gather(*map(self.ask, questions), return_exceptions=True)
         outcomes: list[T | TeacherFailed] = []
@@ -153,7 +153,7 @@ class Teacher:
         return outcomes
 
     def first_request(self, question: Question[T]) -> tuple[str, dict[str, Any]]:
-        """The key and the body of a question's first request, for a batch."""
+        """Return the key and the body of a question's first request, for a batch."""
         body = self._body(question, self._start(question), self.mode)
         return request_key(body), body
 

@@ -1,8 +1,8 @@
-"""Pays for the first answers of many questions as one batch of the provider (OpenAI's form).
+"""First answers to many questions as one batch of the provider (OpenAI's form).
 
 In: questions, an endpoint that has ``/v1/files`` and ``/v1/batches``. Out: answers in the store,
-where `Teacher.ask` finds them. Rows without an answer go on as single calls. Needs the package
-`openai` (``pip install 'tutti[teacher]'``).
+where `Teacher.ask` reads them. Rows without an answer are repeated as single calls. Needs the
+package `openai` (``pip install 'tutti[teacher]'``).
 """
 
 import asyncio
@@ -30,7 +30,7 @@ LISTED = 100
 
 @dataclass(frozen=True)
 class Polling:
-    """How long a batch is waited for."""
+    """Interval and limit of waiting for a batch."""
 
     every_s: float = 20.0
     most_s: float = 86_400.0
@@ -40,8 +40,8 @@ class Polling:
 async def prefetch(
     teacher: Teacher, questions: Sequence[Question[Any]], polling: Polling = Polling()
 ) -> None:
-    """Get the first answers of `questions` into the store, as far as a batch gives them. Raises
-    BudgetSpent before anything is sent where the budget does not allow all of them."""
+    """Store the first answers to `questions`, as far as a batch gives them. Raises BudgetSpent
+    before anything is sent if the budget does not allow all of them."""
     names, bodies = dict[str, str](), dict[str, dict[str, Any]]()
     for question in questions:
         key, body = teacher.first_request(question)
@@ -172,7 +172,7 @@ class _Batch:
 
 
 def _answer(line: Mapping[str, Any]) -> TeacherAnswer | None:
-    """The answer in a line of a batch's output; None for a row that failed."""
+    """Return the answer in a line of a batch's output; None for a row that failed."""
     response = line.get("response") or {}
     if response.get("status_code") != 200:
         return None

@@ -1,7 +1,7 @@
-"""The budget of a teacher: a call is sent only if its worst case fits what is left.
+"""The budget of a teacher: a call is sent only if its worst case fits the rest of the budget.
 
-In the worst case the completion has the most tokens requested, and the prompt as many tokens as it
-has bytes (a byte-level tokenizer makes no more). A call of unknown cost, which was answered without
+In the worst case the completion has the most tokens requested, and the prompt as many tokens as
+bytes (a byte-level tokenizer makes no more). A call of unknown cost, which was answered without
 usage or timed out, counts as its worst case.
 """
 
@@ -22,13 +22,13 @@ class TeacherPrices:
     completion: float
 
     def usd(self, prompt_tokens: int, completion_tokens: int) -> float:
-        """Cost without discounts."""
+        """Return the cost without discounts."""
         return (prompt_tokens * self.prompt + completion_tokens * self.completion) / 1e6
 
 
 def prices_of(model: Model) -> TeacherPrices | None:
-    """The prices in a model's entry; None if it has none. The price book is the gateway's, which
-    reports its costs with each answer."""
+    """Return the prices in a model's entry; None if it has none. The gateway has the price book,
+    and reports its costs with each answer."""
     if model.prices is None:
         return None
     return TeacherPrices(model.prices.prompt, model.prices.completion)
@@ -43,18 +43,18 @@ class AnswerTokens(NamedTuple):
 
 @dataclass(frozen=True)
 class TeacherBudget:
-    """Limits of one run; answers that were paid for before are free. None: no limit."""
+    """Limits of one run; None means no limit. Answers that were paid for before are free."""
 
     usd: float | None = None
     calls: int | None = None
 
 
 class Meter:
-    """Counts one run's calls, tokens and USD against its budget."""
+    """Counter of one run's calls, tokens and USD against its budget."""
 
     def __init__(self, budget: TeacherBudget, prices: TeacherPrices | None) -> None:
-        """Raises UsageError for a budget in USD alone where the price is unknown: it would count
-        nothing."""
+        """Raises UsageError for a budget in USD only if the price is unknown, because nothing would
+        be counted."""
         if budget.usd is not None and prices is None and budget.calls is None:
             raise UsageError(
                 f"budget.usd: {budget.usd:g}: the model has no `prices` in the registry, so USD "
@@ -67,7 +67,7 @@ class Meter:
         self._reserved_usd, self._in_flight = 0.0, 0
 
     def reserve(self, prompt_bytes: int, max_tokens: int) -> float:
-        """Hold a call's worst case in USD until `settle`. Raises BudgetSpent."""
+        """Reserve a call's worst case in USD until `settle`. Raises BudgetSpent."""
         calls, usd = self.budget.calls, self.budget.usd
         if calls is not None and self.calls + self._in_flight >= calls:
             raise BudgetSpent(f"the budget of {calls} calls is spent")
@@ -83,8 +83,8 @@ class Meter:
         return worst
 
     def settle(self, worst: float, tokens: AnswerTokens | None, usd: float | None) -> None:
-        """A call was answered, with `tokens` where the endpoint reports them. `usd`: its cost as
-        the gateway reports it, else by the prices."""
+        """Count an answered call, with `tokens` if the endpoint reports them. `usd`: its cost as
+        the gateway reports it, otherwise by the prices."""
         if tokens is not None:
             self.prompt_tokens += tokens.prompt
             self.completion_tokens += tokens.completion
@@ -93,7 +93,8 @@ class Meter:
         self._charge(worst, usd)
 
     def fail(self, worst: float, may_be_charged: bool) -> None:
-        """A call got no answer; one that timed out may be charged, so its cost is unknown."""
+        """Count a call without an answer; one that timed out may be charged, so its cost is
+        unknown."""
         if may_be_charged:
             self._charge(worst, None)
         else:
@@ -101,7 +102,7 @@ class Meter:
 
     @property
     def text(self) -> str:
-        """The sums, as one line for people; what is unknown is named."""
+        """Return the sums as one line for people, with what is unknown."""
         tokens = f"{self.prompt_tokens} + {self.completion_tokens} tokens"
         text = f"{self.calls} calls, {tokens}, {self.cost:.4f} USD"
         if self.cost.unknown:

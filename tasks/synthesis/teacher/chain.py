@@ -1,7 +1,7 @@
 """The chain of questions from a topic to a domain: tables, records, toolkit, policy rules.
 
 In: a request and a teacher. Out: a `Domain`. Each product is checked before the next step uses it,
-sent back once with the exact errors, and stored; a later run asks only for what is missing.
+sent back once with the exact errors, and stored; a later run asks only for the missing ones.
 Generated code runs in the sandbox only.
 """
 
@@ -53,7 +53,7 @@ class Chain:
     prompts: Mapping[str, Prompt] = field(default_factory=read_prompts)
 
     def __post_init__(self) -> None:
-        """The run's id follows from all that its products follow from."""
+        """Set the run's id, a hash of everything that its products depend on."""
         hashes = {name: self.prompts[name].hash for name in CHAIN_PROMPTS}
         asked = self.request.model_dump(exclude={"batch"})
         teacher = [self.teacher.endpoint.model, self.teacher.sampling.temperature]
@@ -61,7 +61,7 @@ class Chain:
         self.checks = asyncio.Semaphore(CHECKS_AT_ONCE)
 
     async def make_domain(self) -> Domain:
-        """The domain, from what is stored and what is asked. Raises TeacherFailed, BudgetSpent."""
+        """Return the domain from stored and new products. Raises TeacherFailed, BudgetSpent."""
         tables = await self._tables()
         records = await self._records(tables.tables)
         domain = Domain(
@@ -73,7 +73,7 @@ class Chain:
 
     @property
     def lineage(self) -> dict[str, Any]:
-        """Who made it, for `Domain.lineage`."""
+        """The generator and its settings, for `Domain.lineage`."""
         return {
             "generator": "teacher",
             "version": GENERATOR_VERSION,
@@ -87,8 +87,8 @@ class Chain:
         }
 
     async def once(self, step: str, question: Question[T]) -> T:
-        """A product of which there is one: stored, or asked and stored. Raises TeacherFailed, also
-        for one that an earlier run had to reject."""
+        """Return the single product of a step, from the store or from the teacher. Raises
+        TeacherFailed, also for a product that an earlier run rejected."""
         store = self.teacher.store
         known = store.product(self.run, step, "")
         if known is not None and known.status == "rejected":
@@ -220,7 +220,7 @@ class Chain:
 def _dangling(
     tables: Sequence[TableSpec], records: Mapping[str, Mapping[str, Record]]
 ) -> Iterator[tuple[str, str, str]]:
-    """(table, key, reason) of each record that refers to one that does not exist."""
+    """Yield (table, key, reason) of each record that refers to one that does not exist."""
     for table in tables:
         references = [each for each in table.fields if each.refers_to]
         for key, record in records[table.name].items():
@@ -236,16 +236,16 @@ def _dangling(
 
 
 def as_json(models: Sequence[BaseModel]) -> str:
-    """Models for a prompt, one a line."""
+    """Format models for a prompt, one per line."""
     return "\n".join(each.model_dump_json() for each in models)
 
 
 def shown_records(domain: Domain, most: int | None = SHOWN_RECORDS) -> str:
-    """The first records of each table for a prompt; all for None."""
+    """Format the first records of each table for a prompt; all if `most` is None."""
     shown = {table: dict(list(kept.items())[:most]) for table, kept in domain.records.items()}
     return json.dumps(shown, ensure_ascii=False)
 
 
 def shown_policy(domain: Domain) -> str:
-    """The rules with their ids for a prompt."""
+    """Format the rules with their ids for a prompt."""
     return "\n".join(f"{rule.id}: {rule.text}" for rule in domain.rules) or "none"

@@ -1,7 +1,7 @@
-"""Sends a teacher's requests to the gateway, and records each retry with its cause.
+"""Client that sends a teacher's requests to the gateway, and records each retry with its cause.
 
 In: an endpoint, a request. Out: an answer, or `CallFailed` with a named fault. The pause that a 429
-asks for holds back all calls of a client, not just one.
+response demands applies to all calls of a client.
 """
 
 import asyncio
@@ -45,15 +45,15 @@ SHOWN = 300
 
 @dataclass(frozen=True)
 class ProviderAddress:
-    """Where a provider has its batches; the gateway does not forward them."""
+    """The provider's address for batches, which the gateway does not forward."""
 
     base_url: str
     api_key: str = field(repr=False)
 
 
 def provider_address(model: Model) -> ProviderAddress:
-    """Of a model of the registry. Raises UsageError for one without an address of its own or with a
-    key that is no bearer token, and where the key's variable is not set."""
+    """Return the provider address of a model of the registry. Raises UsageError if it has no
+    address of its own, if its key is not a bearer token, or if the key's variable is not set."""
     if model.endpoint is None or model.key_header.lower() not in ("", "authorization"):
         raise UsageError("batch: only for a model of a provider with OpenAI's API and bearer keys")
     key = "none"
@@ -67,7 +67,7 @@ def provider_address(model: Model) -> ProviderAddress:
 
 @dataclass(frozen=True)
 class TeacherEndpoint:
-    """Where a teacher answers."""
+    """The endpoint of a teacher."""
 
     base_url: str
     """The gateway's, with ``/v1``."""
@@ -83,12 +83,12 @@ class TeacherEndpoint:
 
     @property
     def batches(self) -> ProviderAddress:
-        """The address of its batches."""
+        """The address for its batches."""
         return self.batch or ProviderAddress(self.base_url, "none")
 
 
 class CallFailed(Exception):
-    """A request got no answer."""
+    """A request without an answer."""
 
     def __init__(self, fault: Fault, status: int, is_permanent: bool = False) -> None:
         super().__init__(fault.detail)
@@ -108,7 +108,7 @@ class TeacherClient(Client):
         self._not_before = 0.0
 
     async def send(self, body: Mapping[str, Any], question: str) -> TeacherAnswer:
-        """The answer to a chat completion request, retried if useful. Raises CallFailed."""
+        """Return the answer to a chat completion request, retried if useful. Raises CallFailed."""
         data = orjson.dumps(body)
 
         def note(error: ModelCallFailed, pause_s: float | None) -> None:

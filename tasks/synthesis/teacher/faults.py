@@ -51,14 +51,14 @@ CONTENT = frozenset(
 
 @dataclass(frozen=True)
 class Fault:
-    """One fault."""
+    """A fault of one question."""
 
     kind: FaultKind
     detail: str
 
 
 class TeacherFailed(TuttiError, RuntimeError):
-    """A question got no usable answer."""
+    """A question without a usable answer."""
 
     def __init__(self, message: str, kind: FaultKind = FaultKind.CHECK) -> None:
         super().__init__(message)
@@ -66,18 +66,19 @@ class TeacherFailed(TuttiError, RuntimeError):
 
     @staticmethod
     def by(question: str, fault: Fault) -> "TeacherFailed":
-        """The error of a question whose last fault could not be overcome."""
+        """Return the error of a question whose last fault could not be overcome."""
         kind = TeacherFailed if fault.kind in CONTENT else TeacherLost
         return kind(f"teacher: {question}: {fault.kind}: {fault.detail}", fault.kind)
 
     @property
     def is_final(self) -> bool:
-        """Whether the same question would get the same: the fault is the answer's own."""
+        """Whether repeating the question would have the same result, because the fault is in the
+        answer."""
         return self.kind in CONTENT
 
 
 class TeacherLost(TeacherFailed):
-    """A question got no answer: the endpoint failed. The same command asks it again."""
+    """A question without an answer because the endpoint failed. The same command asks it again."""
 
     exit_code = ExitCode.INCOMPLETE
 

@@ -1,8 +1,8 @@
-"""Asks a teacher for a number of items, each judged on its own.
+"""Requests to a teacher for a number of items, each checked separately.
 
 In: an item's model, a number, a check. Out: the items that are right, and the rejects with their
-reasons. Wrong items are sent back once, all together with their errors; a shortage is topped up by
-further calls that list what exists; a surplus is cut.
+reasons. Wrong items are sent back once, all together with their errors; a shortage is filled by
+further calls that list the existing items; a surplus is cut.
 """
 
 from collections.abc import Callable, Sequence
@@ -28,7 +28,7 @@ class RawItems(BaseModel):
 
 @dataclass(frozen=True)
 class ItemsQuestion(Generic[T]):
-    """A number of items of one kind."""
+    """A request for a number of items of one kind."""
 
     name: str
     prompt: Callable[[Sequence[T], int], str]
@@ -50,7 +50,7 @@ class Items(Generic[T]):
 
 
 async def ask_items(teacher: Teacher, question: ItemsQuestion[T]) -> Items[T]:
-    """At most `wanted` items; fewer where the teacher has no more, which is recorded. Raises
+    """Return at most `wanted` items; fewer if the teacher has no more, which is recorded. Raises
     TeacherFailed, BudgetSpent."""
     items: Items[T] = Items()
     for turn in range(MOST_TOP_UPS + 1):
@@ -70,8 +70,8 @@ async def ask_items(teacher: Teacher, question: ItemsQuestion[T]) -> Items[T]:
 def items_question(
     teacher: Teacher, question: ItemsQuestion[T], turn: int, items: Items[T]
 ) -> Question[RawItems]:
-    """One call for the items that are missing. Its check adds the right ones to `items`; the others
-    it sends back once, and then rejects."""
+    """Return a question for the missing items. Its check adds the right ones to `items`; it sends
+    the others back once, and then rejects them."""
     name, is_sent_back = f"{question.name}-{turn}", False
 
     def check(raw: RawItems) -> str:
@@ -101,7 +101,7 @@ def items_question(
 
 
 def _take(question: ItemsQuestion[T], raw: Any, kept: list[T]) -> str:
-    """Keep an item, or return why it is wrong."""
+    """Add an item to `kept`, or return why it is wrong."""
     try:
         item = question.item.model_validate(raw)
     except ValidationError as error:

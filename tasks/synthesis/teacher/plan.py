@@ -30,7 +30,7 @@ STEP_TOKENS = {
 
 
 class BudgetedRequest(BaseModel):
-    """What models are asked for, and what that may cost."""
+    """A request to models, with its budget."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
     role: ClassVar[Literal["teacher", "judge"]] = "teacher"
@@ -43,17 +43,17 @@ class BudgetedRequest(BaseModel):
 
     @property
     def models_asked(self) -> tuple[str, ...]:
-        """The models of the registry that it needs; empty: a program does it."""
+        """The models of the registry that the request needs; empty if a program fulfils it."""
         return tuple(filter(None, (getattr(self, "teacher", ""),)))
 
     @property
     def as_asked(self) -> dict[str, Any]:
-        """All that decides what is made, apart from the contents of files and of the store."""
+        """Everything that decides the result, apart from the contents of files and of the store."""
         return self.model_dump(mode="json", exclude=set(BudgetedRequest.model_fields) - {"seed"})
 
 
 class TeacherRequest(BudgetedRequest):
-    """The parameters of a domain by a teacher."""
+    """The parameters of a domain that a teacher generates."""
 
     topic: str = Field(min_length=3, description="what the domain is about")
     tables: int = Field(4, ge=1, le=20, description="about how many tables")
@@ -77,7 +77,7 @@ class StepPlan:
 
 
 def sum_steps(steps: Sequence[StepPlan], prices: TeacherPrices | None, seconds: float) -> SetPlan:
-    """The plan of all steps."""
+    """Return the plan of all steps."""
     prompt = sum(step.prompt_tokens for step in steps)
     completion = sum(step.completion_tokens for step in steps)
     usd = None if prices is None else prices.usd(prompt, completion)
@@ -89,7 +89,7 @@ def sum_steps(steps: Sequence[StepPlan], prices: TeacherPrices | None, seconds: 
 def plan_teacher(
     request: TeacherRequest, prices: TeacherPrices | None, concurrency: int
 ) -> SetPlan:
-    """The plan of a request. The number of tables is the one asked for."""
+    """Return the plan of a request. The number of tables is the requested one."""
     chunks = request.tables * ceil(request.records / request.chunk)
     counts = {
         "tables": 1,

@@ -1,7 +1,7 @@
 """The teacher's answers as pydantic models, and checks of tables and records.
 
 Calls have their arguments as a list of name and value, because structured outputs have no free-form
-objects; the model of a table's records is the domain's own (`record_model`).
+objects; a table's records have the domain's own model (`record_model`).
 """
 
 from collections.abc import Mapping, Sequence
@@ -34,7 +34,7 @@ class CallAnswer(_Answer):
 
     @property
     def action(self) -> Action:
-        """As a domain has it; an argument that is null is left out."""
+        """Return the call as an action of a domain; null arguments are left out."""
         given = {each.name: each.value for each in self.arguments if each.value is not None}
         return Action(name=self.tool, arguments=given)
 
@@ -48,14 +48,14 @@ class TablesAnswer(_Answer):
 
 
 class ToolAnswer(_Answer):
-    """A tool, and a call of it that succeeds on the records."""
+    """A tool, and an example call that succeeds on the records."""
 
     spec: ToolSpec
     example: tuple[ArgumentAnswer, ...]
 
     @property
     def action(self) -> Action:
-        """The example."""
+        """Return the example call."""
         return CallAnswer(tool=self.spec.name, arguments=self.example).action
 
 
@@ -81,7 +81,7 @@ class PolicyAnswer(_Answer):
 
 
 class IntentAnswer(_Answer):
-    """What users of the domain want."""
+    """A kind of request that users of the domain have."""
 
     template: Name = Field(description="a short name of this kind of intent")
     intent: str
@@ -102,7 +102,7 @@ Ids = Mapping[str, Sequence[str]]
 
 
 def tables_reason(answer: TablesAnswer) -> str:
-    """Why the tables do not fit together; empty if they do."""
+    """Return why the tables do not fit together, or an empty string."""
     names = [table.name for table in answer.tables]
     reasons = [f"two tables are called {name!r}" for name in _twice(names)]
     if not names:
@@ -138,8 +138,8 @@ def _twice(names: Sequence[str]) -> list[str]:
 
 
 def given_ids(tables: Sequence[TableSpec], count: int) -> dict[str, list[str]]:
-    """The keys that each table's records are to have: its initials, distinct among the tables, and
-    a number."""
+    """Return the keys for each table's records: its initials, distinct among the tables, and a
+    number."""
     ids: dict[str, list[str]] = {}
     taken: set[str] = set()
     for table in tables:
@@ -152,7 +152,7 @@ def given_ids(tables: Sequence[TableSpec], count: int) -> dict[str, list[str]]:
 
 
 def record_reason(checks: TableChecks, record: Mapping[str, Any], ids: Ids) -> str:
-    """Why a record is wrong, by the checks that the gates make, too; empty if it is right."""
+    """Return why a record is wrong, also by the gates' checks, or an empty string."""
     table = checks.table
     key = record.get(table.key)
     own = [] if key in ids[table.name] else [f"{table.key}: {key!r} is not one of the given ids"]

@@ -1,6 +1,6 @@
 """The teacher's prompts: files in ``prompts/`` with ``{{names}}`` for values.
 
-The lineage keeps a file's name, version (its first line, ``version: 1``) and content hash.
+The lineage has a file's name, version (its first line, ``version: 1``) and content hash.
 """
 
 import re
@@ -31,7 +31,8 @@ class Prompt:
         return {"name": self.name, "version": self.version, "hash": self.hash}
 
     def render(self, **values: str) -> str:
-        """The text with its places filled. Raises UsageError where they are not those given."""
+        """Return the text with its placeholders filled. Raises UsageError if they differ from the
+        given ones."""
         places = set(PLACE.findall(self.text))
         if places != values.keys():
             wrong = ", ".join(sorted(places ^ values.keys()))
@@ -40,7 +41,7 @@ class Prompt:
 
 
 def read_prompts(folder: Path = FOLDER) -> Mapping[str, Prompt]:
-    """All prompts of a folder by name. Raises UsageError for one without a version."""
+    """Return all prompts of a folder by name. Raises UsageError for one without a version."""
     return {file.stem: _read(file) for file in sorted(folder.glob("*.md"))}
 
 

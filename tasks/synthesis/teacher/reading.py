@@ -1,7 +1,7 @@
-"""Reads a value of a pydantic model from an answer, or names the fault of the answer.
+"""Reading a value of a pydantic model from an answer, or naming the fault of the answer.
 
 In: an answer's text, finish reason and refusal. Out: the value or a `Fault`. Nothing is repaired:
-half a JSON is a fault, never a shorter list.
+incomplete JSON is a fault, never a shorter list.
 """
 
 import json
@@ -25,7 +25,7 @@ MOST_ERRORS = 8
 
 @dataclass(frozen=True)
 class TeacherAnswer:
-    """One answer of the endpoint, as it is stored."""
+    """One stored answer of the endpoint."""
 
     text: str
     """The content; of a forced tool call its arguments."""
@@ -39,19 +39,19 @@ class TeacherAnswer:
 
     @property
     def tokens(self) -> AnswerTokens | None:
-        """None where the endpoint does not report both."""
+        """The tokens of the call; None if the endpoint does not report both counts."""
         if self.prompt_tokens is None or self.completion_tokens is None:
             return None
         return AnswerTokens(self.prompt_tokens, self.completion_tokens)
 
     def as_row(self) -> dict[str, Any]:
-        """Plain form; ``TeacherAnswer(**row)`` reads it."""
+        """Return the answer as plain JSON; ``TeacherAnswer(**row)`` reads it."""
         return asdict(self)
 
 
 def answer_of(completion: Any, usd: float | None) -> TeacherAnswer:
-    """An answer from a chat completion as plain JSON. Raises LookupError, TypeError for an answer
-    without a message."""
+    """Return the answer in a chat completion, given as plain JSON. Raises LookupError, TypeError
+    for an answer without a message."""
     choice = completion["choices"][0]
     message = choice["message"]
     calls = message.get("tool_calls") or ()
@@ -69,7 +69,7 @@ def answer_of(completion: Any, usd: float | None) -> TeacherAnswer:
 
 
 def read_value(answer: TeacherAnswer, model: type[T]) -> T | Fault:
-    """The value in `answer`, or its fault."""
+    """Return the value in `answer`, or its fault."""
     if answer.refusal or answer.finish == "content_filter":
         return Fault(FaultKind.REFUSAL, (answer.refusal or answer.finish)[:SHOWN])
     if answer.finish == "length":
@@ -86,7 +86,7 @@ def read_value(answer: TeacherAnswer, model: type[T]) -> T | Fault:
 
 
 def validation_text(error: ValidationError) -> str:
-    """A pydantic error for the model that made it: field, what is wrong, value."""
+    """Format a pydantic error for the model that caused it: field, what is wrong, value."""
     lines = [
         f"{'.'.join(str(part) for part in one['loc']) or 'value'}: {one['msg']}, "
         f"given {str(one['input'])[:SHOWN]!r}"
@@ -103,7 +103,7 @@ MOST_NAME = 64
 
 
 class Mode(StrEnum):
-    """How an answer is asked for, best first."""
+    """Ways to request a structured answer, best first."""
 
     SCHEMA = "response_format"
     TOOL = "tool"
@@ -113,14 +113,14 @@ class Mode(StrEnum):
 
     @property
     def next_one(self) -> "Mode | None":
-        """What to try where the endpoint does not support this one."""
+        """Return the next way to try if the endpoint does not support this one."""
         modes = list(Mode)
         place = modes.index(self) + 1
         return modes[place] if place < len(modes) else None
 
 
 def strict_schema(model: type[BaseModel]) -> dict[str, Any]:
-    """The schema of `model` for structured outputs."""
+    """Return the schema of `model` for structured outputs."""
     strict: dict[str, Any] = _strict(model.model_json_schema())
     return strict
 
@@ -145,7 +145,7 @@ def _strict(node: Any) -> Any:
 def request_fields(
     mode: Mode, name: str, schema: Mapping[str, Any], messages: Sequence[Message]
 ) -> dict[str, Any]:
-    """`messages`, and what else a request needs to get a value of `schema`."""
+    """Return `messages` and the other fields of a request for a value of `schema`."""
     name = NAME.sub("_", name)[:MOST_NAME]
     if mode == Mode.SCHEMA:
         wanted = {"name": name, "schema": schema, "strict": True}

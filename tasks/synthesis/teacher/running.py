@@ -1,7 +1,7 @@
-"""Runs a teacher's code in the sandbox and finds what is wrong with it.
+"""Running a teacher's code in the sandbox and detecting its faults.
 
-In: a domain with unread code. Out: reasons, with tool, call and value. Each check opens an
-interpreter of its own, so that code that ends or spoils it harms no other check.
+In: a domain with unreviewed code. Out: reasons, with tool, call and value. Each check opens an
+interpreter of its own, so that code that ends or corrupts it does not affect other checks.
 """
 
 import json
@@ -33,7 +33,7 @@ Reply = Mapping[str, Any]
 
 @dataclass(frozen=True)
 class TaskReplay:
-    """A task's golden calls carried out under the policy."""
+    """The result of a task's golden calls under the policy."""
 
     reason: str
     """Why it is no good task; empty if it is one."""
@@ -44,7 +44,7 @@ class TaskReplay:
 
 
 def call_reason(domain: Domain, action: Action) -> str:
-    """Why a call does not fit its tool's parameters; empty if it does."""
+    """Return why a call does not fit its tool's parameters, or an empty string."""
     spec = domain.tool_named.get(action.name)
     if spec is None:
         return f"there is no tool {action.name!r}"
@@ -62,8 +62,8 @@ def call_reason(domain: Domain, action: Action) -> str:
 
 
 async def toolkit_reason(domain: Domain, examples: Sequence[Action]) -> str:
-    """Why the toolkit is not what its specs say: it does not load, a signature differs, or a tool
-    that is called once fails or changes what it must not. Empty if nothing is wrong."""
+    """Return why the toolkit does not match its specs, or an empty string: it does not load, a
+    signature differs, or a tool that is called once fails or makes a forbidden change."""
     reasons = [call_reason(domain, each) for each in examples]
     if not domain.tools:
         reasons.append("there is no tool")
@@ -113,8 +113,8 @@ def _example_reason(tool: ToolSpec, action: Action, reply: Reply) -> str:
 async def policy_reason(
     domain: Domain, rules: Sequence[RuleAnswer], examples: Sequence[Action]
 ) -> str:
-    """Why the rules' functions are wrong: one is missing or fails, or does not forbid the call that
-    it is said to forbid. Empty if nothing is wrong."""
+    """Return why the rules' functions are wrong, or an empty string: one is missing or fails, or
+    does not forbid the call in its example."""
     ids = [each.rule.id for each in rules]
     reasons = [f"two rules are called {each!r}" for each in sorted(set(ids)) if ids.count(each) > 1]
     operations: list[list[Any]] = [["begin", RUN, {}]]
@@ -155,8 +155,7 @@ def _writes(domain: Domain, action: Action) -> bool:
 
 
 async def replay_task(domain: Domain, task: DomainTask) -> TaskReplay:
-    """Carry out a task's golden calls, each WRITE after all rules were asked in the state before
-    it."""
+    """Run a task's golden calls; before each WRITE, check all rules in the state at that time."""
     reasons = [call_reason(domain, each) for each in (*task.world.actions, *task.world.forbidden)]
     known = {rule.id for rule in domain.rules}
     reasons += [f"there is no rule {each!r}" for each in task.world.rules if each not in known]

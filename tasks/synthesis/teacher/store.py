@@ -1,7 +1,7 @@
 """The teacher's work folder: paid answers, faults, products and batches, in one SQLite file.
 
 Every write is one transaction that SQLite has fsynced (`synchronous=FULL`) when the call returns.
-One process at a time: a second one would pay for the same calls.
+Only one process may use it, because a second one would pay for the same calls.
 """
 
 import fcntl
@@ -49,22 +49,23 @@ class TeacherStore:
         self._sql = connection
 
     def answer(self, key: str) -> dict[str, Any] | None:
-        """The answer paid for under `key`."""
+        """Return the answer paid for under `key`."""
         row = self._sql.execute("select answer from answers where key = ?", (key,)).fetchone()
         return None if row is None else dict(json.loads(row[0]))
 
     def keep_answer(self, key: str, question: str, request: Any, answer: Any) -> None:
-        """Write an answer; it is on disk when this returns."""
+        """Store an answer; it is on disk when this returns."""
         values = (key, question, json.dumps(request), json.dumps(answer), _now())
         self._sql.execute("insert or ignore into answers values (?, ?, ?, ?, ?)", values)
 
     def note_fault(self, question: str, fault: Fault, remedy: str, once: str = "") -> None:
-        """Write a fault. `once` identifies one that a later run meets again in a stored answer."""
+        """Store a fault. `once` identifies a fault that a later run meets again in a stored
+        answer."""
         values = (once or uuid.uuid4().hex, question, fault.kind, fault.detail, remedy, _now())
         self._sql.execute("insert or ignore into faults values (?, ?, ?, ?, ?, ?)", values)
 
     def product(self, run: str, step: str, row: str) -> Product | None:
-        """A product that an earlier run finished."""
+        """Return a product that an earlier run finished."""
         found = self._sql.execute(
             "select status, product, reason from products where run = ? and step = ? and row = ?",
             (run, step, row),
@@ -72,13 +73,13 @@ class TeacherStore:
         return None if found is None else Product(found[0], json.loads(found[1]), found[2])
 
     def keep_product(self, run: str, step: str, row: str, product: Product) -> None:
-        """Write a product, kept or rejected."""
+        """Store a product, accepted or rejected."""
         value = json.dumps(product.value)
         values = (run, step, row, product.status, value, product.reason, _now())
         self._sql.execute("insert or replace into products values (?, ?, ?, ?, ?, ?, ?)", values)
 
     def rejects(self, run: str) -> list[tuple[str, str, str]]:
-        """(step, row, reason) of the products of a run that were rejected."""
+        """Return (step, row, reason) of the rejected products of a run."""
         rows = self._sql.execute(
             "select step, row, reason from products where run = ? and status = 'rejected' "
             "order by rowid",
@@ -87,30 +88,30 @@ class TeacherStore:
         return [(str(step), str(row), str(reason)) for step, row, reason in rows]
 
     def mode(self, model: str) -> str | None:
-        """The form of answer that `model` was found to support."""
+        """Return the form of answer that `model` supports, if known."""
         row = self._sql.execute("select mode from modes where model = ?", (model,)).fetchone()
         return None if row is None else str(row[0])
 
     def keep_mode(self, model: str, mode: str, reason: str) -> None:
-        """Remember the form of answer that `model` supports, and why it is not a better one."""
+        """Store the form of answer that `model` supports, and why no better one works."""
         self._sql.execute("insert or replace into modes values (?, ?, ?)", (model, mode, reason))
 
     def batch(self, key: str) -> tuple[str, str] | None:
-        """(id, state) of the batch of some requests; the id is empty while it is submitted."""
+        """Return (id, state) of the batch of some requests; the id is empty during submission."""
         row = self._sql.execute(
             "select batch_id, state from batches where key = ?", (key,)
         ).fetchone()
         return None if row is None else (str(row[0]), str(row[1]))
 
     def keep_batch(self, key: str, batch_id: str, state: str) -> None:
-        """Write a batch's id and state."""
+        """Store a batch's id and state."""
         values = (key, batch_id, state, _now())
         self._sql.execute("insert or replace into batches values (?, ?, ?, ?)", values)
 
 
 @contextmanager
 def open_store(folder: Path) -> Iterator[TeacherStore]:
-    """The store of a folder. Raises UsageError if another process has it open."""
+    """Open the store of a folder. Raises UsageError if another process has it open."""
     folder.mkdir(parents=True, exist_ok=True)
     with (folder / LOCK).open("w") as lock:
         try:

@@ -1,7 +1,7 @@
 """The chain from a domain to its tasks: intents, tasks, and harder variants of them.
 
-In: a domain that `Chain` made. Out: tasks whose golden calls replay under the policy, the rejects
-with their reasons, and the rows that are unfinished. A later run asks only for these.
+In: a domain from `Chain`. Out: tasks whose golden calls replay under the policy, the rejects with
+their reasons, and the unfinished rows, which a later run asks for.
 """
 
 import asyncio
@@ -49,7 +49,8 @@ class _Row:
 
 
 async def make_tasks(chain: Chain) -> TeacherTasks:
-    """The domain and tasks of a chain. Raises TeacherFailed, BudgetSpent without a domain."""
+    """Generate the domain and tasks of a chain. Raises TeacherFailed, BudgetSpent without a
+    domain."""
     domain = await chain.make_domain()
     writer = _Writer(chain, domain)
     try:
@@ -191,9 +192,9 @@ def _not_harder(task: DomainTask, parent: DomainTask) -> str:
 
 
 def split_apart(tasks: Sequence[DomainTask]) -> list[DomainTask]:
-    """The tasks with splits such that no entity is in two of them. Tasks that share an entity,
-    directly or through others, get the split of their first entity in alphabetical order; a harder
-    variant gets that of the task it comes from."""
+    """Return the tasks with splits such that no entity is in two of them. Tasks that share an
+    entity, directly or through others, get the split of their first entity in alphabetical order; a
+    harder variant gets that of its original task."""
     group_of: dict[str, str] = {}
 
     def root(name: str) -> str:

@@ -1,7 +1,7 @@
-"""Other trainers, from the same job: a backend is one file and one line in `BackendName`.
+"""Other projects' trainers for the same job: a backend is one file and one line in `BackendName`.
 
-In: a job. Out: the backend's own configuration and data in a folder, with `launch.sh`; where a
-backend of fixed sets is installed here, a trained checkpoint or adapter.
+In: a job. Out: the backend's own configuration and data in a folder, with `launch.sh`; if a backend
+of fixed sets is installed here, a trained checkpoint or adapter.
 """
 
 from importlib import import_module
@@ -15,13 +15,13 @@ POLICY_BACKENDS = ("verl", "prime-rl")
 
 
 def backend_of(name: str) -> SetBackend:
-    """The backend of a name that `BackendName` has."""
+    """Return the backend of a name in `BackendName`."""
     backend: SetBackend = _module(name).BACKEND
     return backend
 
 
 def policy_backend_of(name: str) -> PolicyBackend:
-    """A backend of policy jobs. Raises BackendRefused for one that is not known."""
+    """Return a backend of policy jobs. Raises BackendRefused for an unknown one."""
     if name not in POLICY_BACKENDS:
         known = ", ".join(POLICY_BACKENDS)
         raise BackendRefused(f"--backend: {name!r} writes no policy jobs; one of {known}")

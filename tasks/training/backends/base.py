@@ -1,7 +1,7 @@
-"""The parts that backends share: the plan of a job, and how settings are made and checked.
+"""The parts that backends share: the plan of a job, and generating and checking settings.
 
-A backend trains on a fixed set (`SetBackend`), or a policy on its own attempts (`PolicyBackend`).
-A field of a job that a backend cannot follow is refused, not ignored. The settings of a job are a
+A backend trains on a fixed set (`SetBackend`), or a policy on its own attempts (`PolicyBackend`). A
+field of a job that a backend cannot follow is refused, not ignored. The settings of a job are a
 template in `settings/`: each line is a dotted name and a value in JSON.
 """
 
@@ -41,7 +41,7 @@ TEMPLATE_TOKENS = 64
 
 
 class BackendRefused(UsageError):
-    """A job cannot be trained by a backend as it is; the message names the field."""
+    """A job that a backend cannot train as it is; the message names the field."""
 
 
 class _Plan:
@@ -52,7 +52,7 @@ class _Plan:
 
     @property
     def steps(self) -> int:
-        """Steps of the training."""
+        """Number of training steps."""
         return self.job.steps or 0
 
     @property
@@ -62,12 +62,12 @@ class _Plan:
 
     @property
     def warmup_steps(self) -> int:
-        """Steps in which the learning rate rises."""
+        """Number of steps in which the learning rate rises."""
         return round(self.steps * self.job.optimizer.warmup_share)
 
     @property
     def is_half(self) -> bool:
-        """Whether it calculates in bfloat16."""
+        """Whether the backend calculates in bfloat16."""
         return self.job.dtype != "float32"
 
     @property
@@ -78,7 +78,7 @@ class _Plan:
 
 @dataclass(frozen=True)
 class BackendJob(_Plan):
-    """A job for a backend, and the folder that its configuration is written to."""
+    """A job for a backend, and the folder for its configuration."""
 
     job: TrainJob
     base: Path
@@ -89,7 +89,7 @@ class BackendJob(_Plan):
 
     @property
     def steps(self) -> int:
-        """Steps until the job's epochs or steps are over, whichever is first."""
+        """Steps until the job's epochs or steps are reached, whichever is first."""
         job, file = self.job, self.training_set.rows
         if file.suffix == ".parquet":
             rows = pq.read_metadata(file).num_rows
@@ -101,14 +101,14 @@ class BackendJob(_Plan):
 
     @property
     def max_tokens(self) -> int:
-        """Tokens of the longest sequence: the job's, or what the base reads."""
+        """Tokens of the longest sequence: the job's limit, or the base's."""
         if self.job.batch.max_tokens is not None:
             return self.job.batch.max_tokens
         config = json.loads((self.base / "config.json").read_text())
         return int(config.get("max_position_embeddings") or 2048)
 
     def tokenise_command(self, form: str) -> list[str]:
-        """The arguments after a Python that write the set's ids; `form` names their columns."""
+        """The arguments, after a Python, that write the set's ids; `form` names their columns."""
         command = ["-P", str(LAUNCHER), BESIDE, "tokenise"]
         command += ["--base", str(self.base), "--form", form]
         command += ["--rows", str(self.training_set.rows), "--out", str(self.folder / "tokens")]
@@ -118,7 +118,7 @@ class BackendJob(_Plan):
 
 @dataclass(frozen=True)
 class PolicyPlan(_Plan):
-    """A policy job for a backend, its tasks, and the folder that it is written to."""
+    """A policy job for a backend, its tasks, and the folder for its configuration."""
 
     job: PolicyJob
     base: Path
@@ -130,7 +130,7 @@ class PolicyPlan(_Plan):
 
     @property
     def tasks(self) -> tuple[Task, ...]:
-        """All tasks, trained on and held out."""
+        """All tasks, for training and held out."""
         return (*self.train.tasks, *self.held_out.tasks)
 
     @property
@@ -140,7 +140,7 @@ class PolicyPlan(_Plan):
 
     @property
     def clip(self) -> Clipping:
-        """The objective's settings: published ones, and the job's over them."""
+        """The objective's published settings, overridden by the job's."""
         clip = settings_with(self.job.objective, self.job.objective_settings)
         assert isinstance(clip, Clipping), f"{self.job.objective} has no clipping"
         return clip
@@ -157,7 +157,7 @@ class PolicyPlan(_Plan):
 
     @property
     def prompt_tokens(self) -> int:
-        """A bound of the longest prompt: a token is at least a byte, whatever the tokenizer."""
+        """Upper bound of the longest prompt: with any tokenizer, a token is at least a byte."""
         longest = max(
             sum(len(str(each["content"]).encode()) + TEMPLATE_TOKENS for each in task.messages)
             for task in self.tasks
@@ -166,7 +166,7 @@ class PolicyPlan(_Plan):
 
     @property
     def gpus(self) -> int:
-        """GPUs that the job names; 1 without any."""
+        """Number of GPUs in the job; 1 by default."""
         gpus = self.job.gpus
         return len(gpus) if isinstance(gpus, tuple) else gpus or 1
 
@@ -183,7 +183,7 @@ TEMPLATES = Environment(
 
 @dataclass(frozen=True, kw_only=True)
 class Backend(Generic[Planned]):
-    """A trainer of another project, on a fixed set or of policies."""
+    """A trainer of another project, for fixed sets or policies."""
 
     name: str
     schema: str
@@ -207,14 +207,14 @@ class Backend(Generic[Planned]):
     """What it does otherwise than tutti, and a job cannot change."""
 
     def configuration(self, plan: Planned) -> dict[str, Any]:
-        """Its settings from a job, by their dotted names."""
+        """Return its settings for a job, by dotted name."""
         context = {"plan": plan, "job": plan.job, "optimizer": plan.job.optimizer}
         text = TEMPLATES.get_template(f"{self.schema}.jinja").render(context, **self.constants)
         pairs = (line.split(" = ", 1) for line in text.splitlines() if line)
         return {name: json.loads(value) for name, value in pairs}
 
     def settings(self, plan: Planned) -> dict[str, Any]:
-        """Nested settings of the job, and `backend_settings` over them."""
+        """Return nested settings of the job, overridden by `backend_settings`."""
         nested: dict[str, Any] = {}
         for name, value in (*flat(self.configuration(plan)), *flat(plan.job.backend_settings)):
             *path, last = name.split(".")
@@ -230,7 +230,7 @@ PolicyBackend = Backend[PolicyPlan]
 
 
 def check_names(backend: Backend[Any], settings: Mapping[str, Any]) -> None:
-    """Raises BackendRefused for a setting that the backend's list of names does not have."""
+    """Raise BackendRefused for a setting that is not in the backend's list of names."""
     version, known = known_names(backend.schema)
     opened = tuple(each[:-1] for each in known if each.endswith(".*"))
     for name, value in flat(settings):
@@ -246,13 +246,14 @@ def check_names(backend: Backend[Any], settings: Mapping[str, Any]) -> None:
 
 
 def known_names(backend: str) -> tuple[str, list[str]]:
-    """(version, names) of a backend's settings; a name that ends in ``.*`` takes any below it."""
+    """Return (version, names) of a backend's settings; a name that ends in ``.*`` covers any name
+    below it."""
     first, *names = (KEYS / f"{backend}.txt").read_text().splitlines()
     return first.removeprefix("# "), names
 
 
 def flat(settings: Mapping[str, Any], before: str = "") -> Iterator[tuple[str, Any]]:
-    """Each setting with its dotted name; names may be dotted, and values nested."""
+    """Yield each setting with its dotted name; names may be dotted, and values nested."""
     for name, value in settings.items():
         if isinstance(value, Mapping) and value:
             yield from flat(value, f"{before}{name}.")
@@ -261,12 +262,12 @@ def flat(settings: Mapping[str, Any], before: str = "") -> Iterator[tuple[str, A
 
 
 def overrides(settings: Mapping[str, Any], prefix: str = "") -> str:
-    """Settings as Hydra's overrides, one a line."""
+    """Return settings as Hydra's overrides, one per line."""
     return "".join(f"{prefix}{name}={json.dumps(value)}\n" for name, value in flat(settings))
 
 
 def json_lines(file: Path) -> list[dict[str, Any]]:
-    """The JSON objects of a log; an incomplete last line is left out."""
+    """Return the JSON objects of a log, without an incomplete last line."""
     rows: list[dict[str, Any]] = []
     for line in file.read_text(errors="replace").splitlines() if file.is_file() else ():
         try:
@@ -277,7 +278,7 @@ def json_lines(file: Path) -> list[dict[str, Any]]:
 
 
 def named(row: Mapping[str, Any], names: Mapping[str, str]) -> dict[str, Any]:
-    """The figures of a row by our names: {ours: theirs}; those that are not there are left out."""
+    """Return the figures of a row under our names, {ours: theirs}, without missing ones."""
     figures = {ours: row[theirs] for ours, theirs in names.items() if row.get(theirs) is not None}
     return figures | ({"tokens": int(figures["tokens"])} if "tokens" in figures else {})
 
@@ -317,13 +318,13 @@ NOT_CARRIED_OF_SUITES = {
 
 
 def written(job: PolicyJob, name: str) -> str:
-    """A file of `written/`, with the reward of a job that `not_carried` accepts."""
+    """Return a file of `written/`, with the reward of a job that `not_carried` accepts."""
     text = (Path(__file__).parent / "written" / name).read_text()
     return text.replace("REWARD_OF_SCORE", REWARDS[" ".join(job.reward.sql.split())])
 
 
 def not_carried(job: PolicyJob) -> Iterator[str]:
-    """What no other trainer can be told, each with its field."""
+    """Yield the settings that no other trainer supports, each with its field."""
     for where, suite in (("suite", job.suite), ("evaluation.suite", job.evaluation.suite)):
         if suite is None:
             continue
@@ -345,7 +346,7 @@ def _filled(model: Any, fields: Mapping[str, str], before: str = "") -> Iterator
 
 
 def not_carried_of(tasks: TaskSet, where: str) -> Iterator[str]:
-    """Why tasks cannot be carried, each with how many."""
+    """Yield why tasks cannot be carried, each with their number."""
     reasons = Counter(_reason(tasks.benchmark, each) for each in tasks.tasks)
     yield from (f"{where}: {count} tasks {reason}" for reason, count in reasons.items() if reason)
 
@@ -365,14 +366,14 @@ def _reason(benchmark: Benchmark, task: Task) -> str:
 
 
 def truth_of(scorer: Scorer, task: Task) -> str:
-    """A task's scorer and target, as JSON for the reward function."""
+    """Return a task's scorer and target, as JSON for the reward function."""
     return json.dumps(
         {"scorer": scorer.name, "version": scorer.version, "target": dict(task.target)}
     )
 
 
 def with_tutti(launch: str) -> str:
-    """Lines of `launch.sh` that begin with tutti's sources, whose scorers the reward calls."""
+    """`launch.sh` with lines that add tutti's sources first; the reward calls their scorers."""
     return (
         f'export PYTHONPATH="${{TUTTI:-{PACKAGE.parent}}}${{PYTHONPATH:+:$PYTHONPATH}}"\n'
         "export HF_HUB_OFFLINE=1\n" + launch

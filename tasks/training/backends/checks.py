@@ -1,7 +1,8 @@
-"""Asks a backend's own schema about a configuration: ``python checks.py BACKEND FILE``.
+"""Checks a configuration with a backend's own schema: ``python checks.py BACKEND FILE``.
 
-Run with ``-I`` in the backend's environment, where tutti is not: Python's own modules and the
-backend's only. Exit code 3 with one line on standard error where the schema refuses it.
+Run with ``-I`` in the backend's environment, where tutti is not installed; uses only the standard
+library and the backend. If the schema refuses the configuration, it exits with 3 and one line on
+standard error.
 """
 
 import importlib.util
@@ -16,7 +17,7 @@ REFUSED = 3
 
 
 def llama_factory(file: Path) -> None:
-    """By the parser of its command line."""
+    """Check with the parser of LLaMA-Factory's command line."""
     import torch
     import yaml
     from llamafactory.hparams import get_train_args
@@ -27,7 +28,7 @@ def llama_factory(file: Path) -> None:
 
 
 def trl(file: Path) -> None:
-    """By its dataclass."""
+    """Check with TRL's dataclass."""
     import torch
     from trl import SFTConfig
 
@@ -35,7 +36,7 @@ def trl(file: Path) -> None:
 
 
 def verl(entry: str, file: Path) -> None:
-    """By Hydra, over the configuration in its package."""
+    """Check with Hydra, over the configuration in verl's package."""
     from hydra import compose, initialize_config_dir
 
     package = importlib.util.find_spec("verl")
@@ -46,7 +47,7 @@ def verl(entry: str, file: Path) -> None:
 
 
 def prime_rl(module: str, model: str, file: Path) -> None:
-    """By its pydantic model; the taskset of a policy job is in the file's folder."""
+    """Check with prime-rl's pydantic model; the taskset of a policy job is in the file's folder."""
     import tomllib
 
     from pydantic import ValidationError

@@ -1,7 +1,7 @@
-"""Writes a backend's configuration and data, checks it, and says how to launch it.
+"""Writing and checking a backend's configuration and data, with the launch command.
 
 In: a job, and a base with a training set, or the entry of its base. Out: a folder with data,
-configuration and `launch.sh`. The folder appears only where all of it is valid.
+configuration and `launch.sh`, which appears only if all of it is valid.
 """
 
 import os
@@ -62,7 +62,7 @@ def configure_backend(
 ) -> dict[str, Any]:
     """Write everything that `job.backend` needs into `folder`, which must be new or empty.
 
-    Returns the folder, the launch command, by what it was checked, and what the data do not carry.
+    Returns the folder, the launch command, the check that was used, and what the data do not carry.
     Raises BackendRefused, ExportRefused, StoreError.
     """
     if job.backend == "tutti":
@@ -77,10 +77,10 @@ def configure_policy(
     job: PolicyJob, name: str, base: Model, folder: Path, home: Home | None = None
 ) -> dict[str, Any]:
     """Write everything that the backend needs into `folder`, which must be new or empty, without
-    the tasks that copy held-out ones, in the store or in the job.
+    the tasks that copy held-out ones of the store or the job.
 
-    Returns the folder, the launch command, by what it was checked, how many tasks it has, and what
-    the backend does otherwise. Raises BackendRefused, BenchmarkError, JobError, SuiteError.
+    Returns the folder, the launch command, the check that was used, the number of tasks, and how
+    the backend differs. Raises BackendRefused, BenchmarkError, JobError, SuiteError.
     """
     backend = policy_backend_of(name)
     plan, left_out = _plan(job, backend, base, folder.resolve(), home)
@@ -99,8 +99,8 @@ def configure_policy(
 
 @contextmanager
 def whole_folder(folder: Path) -> Iterator[Path]:
-    """A folder to write to, which becomes `folder` at the end; nothing is left where that fails.
-    Raises BackendRefused where `folder` is not new or empty."""
+    """Yield a temporary folder that becomes `folder` at the end; it is removed on failure. Raises
+    BackendRefused if `folder` is not new or empty."""
     if folder.is_dir() and any(folder.iterdir()):
         raise BackendRefused(f"--write-only: {folder} is not empty")
     folder.parent.mkdir(parents=True, exist_ok=True)
@@ -134,8 +134,8 @@ def write_all(
 
 
 def _write(backend: Backend[Any], plan: Any, folder: Path) -> str:
-    """Write the configuration, and `launch.sh`, which runs in its own folder. Returns by what the
-    configuration was checked. Raises BackendRefused."""
+    """Write the configuration and `launch.sh`, which runs in its own folder. Returns the check that
+    was used. Raises BackendRefused."""
     python = backend_python(backend.name)
     if python is None:
         check_names(backend, plan.job.backend_settings)
@@ -162,8 +162,8 @@ def _write(backend: Backend[Any], plan: Any, folder: Path) -> str:
 
 
 def backend_python(name: str) -> Path | None:
-    """The Python of a backend's environment, if there is one that can check a configuration.
-    TUTTI_<NAME>_PYTHON, or else in `.venv-backends`; TRL is in the models environment."""
+    """Return the Python of a backend's environment, if there is one that can check a configuration:
+    TUTTI_<NAME>_PYTHON, or else one in `.venv-backends`; TRL is in the models environment."""
     if name not in CHECKS:
         return None
     folder = PROJECT if IS_SOURCE else Path.cwd()
@@ -176,8 +176,8 @@ def backend_python(name: str) -> Path | None:
 def _plan(
     job: PolicyJob, backend: PolicyBackend, base: Model, folder: Path, home: Home | None
 ) -> tuple[PolicyPlan, dict[str, str]]:
-    """The job with its tasks, and those that are left out. Raises BackendRefused with all that
-    cannot be carried."""
+    """Return the plan of a job's tasks, and the tasks left out. Raises BackendRefused with
+    everything that cannot be carried."""
     _refuse(backend, not_carried(job))
     if base.checkpoint is None:
         raise BackendRefused(f"base: {job.base} has no checkpoint in models.yaml")

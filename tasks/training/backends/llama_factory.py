@@ -1,6 +1,6 @@
 """LLaMA-Factory, 0.9.5: SFT by its own trainer, on our ids.
 
-It is given ids (`tokenized_path`), and no template is used: its own write other ids, and with the
+It gets ids (`tokenized_path`) and uses no template: its own template writes other ids, and with the
 base's it trains the line break after each turn and writes tools its own way (docs/backends.md).
 """
 
@@ -26,7 +26,7 @@ NAMES |= {"tokens_per_s": "throughput"}
 
 
 def refuse(plan: BackendJob) -> list[str]:
-    """What Hugging Face's trainers cannot do of a job."""
+    """Return the fields of a job that Hugging Face's trainers do not support."""
     optimizer = plan.job.optimizer
     if optimizer.schedule == "linear" and optimizer.final_share:
         return ["optimizer.final_share: 0 only, with `schedule: linear`"]
@@ -34,7 +34,7 @@ def refuse(plan: BackendJob) -> list[str]:
 
 
 def write(plan: BackendJob, settings: Mapping[str, Any]) -> tuple[str, str]:
-    """Its YAML; the ids are written by the first command."""
+    """Return the YAML configuration; the launch's first command writes the ids."""
     text = yaml.safe_dump(dict(settings), sort_keys=False)
     tokenise = shlex.join(plan.tokenise_command("labels"))
     train = f"llamafactory-cli train {shlex.quote(str(plan.folder / CONFIG))}"
@@ -42,8 +42,8 @@ def write(plan: BackendJob, settings: Mapping[str, Any]) -> tuple[str, str]:
 
 
 def read_steps(folder: Path) -> list[dict[str, Any]]:
-    """Rows of its `trainer_log.jsonl`, whose last line has no loss; at the end `trainer_state.json`
-    has the gradients too."""
+    """Return rows of `trainer_log.jsonl`, whose last line has no loss; at the end
+    `trainer_state.json` also has the gradients."""
     state = folder / OUTPUT / "trainer_state.json"
     history = json.loads(state.read_text())["log_history"] if state.is_file() else []
     norms = {row["step"]: row["grad_norm"] for row in history if "grad_norm" in row}

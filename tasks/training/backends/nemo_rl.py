@@ -1,7 +1,7 @@
 """NeMo-RL, SFT (`examples/run_sft.py`), on conversations.
 
-Overrides over its examples/configs/sft.yaml. Its own configuration lets unknown names pass, so
-ours are checked against the list in `keys/`. Its metrics go to its console.
+Our settings are overrides of its examples/configs/sft.yaml. It accepts unknown names, so ours are
+checked against the list in `keys/`. Its metrics go to its console.
 """
 
 import re
@@ -23,7 +23,7 @@ FIGURES |= {"seconds": re.compile(r"^\s*• Total step time: ([\d.]+)s$")}
 
 
 def refuse(plan: BackendJob) -> list[str]:
-    """What it cannot do of a job."""
+    """Return the fields of a job that NeMo-RL does not support."""
     if plan.job.optimizer.schedule == "constant" and not plan.warmup_steps:
         return []
     return [
@@ -33,7 +33,7 @@ def refuse(plan: BackendJob) -> list[str]:
 
 
 def write(plan: BackendJob, settings: Mapping[str, Any]) -> tuple[str, str]:
-    """Its overrides; the launch runs in its checkout, named by NEMO_RL."""
+    """Return the overrides; the launch runs in the NeMo-RL checkout that NEMO_RL names."""
     return overrides(settings, "++"), (
         f"mapfile -t OVERRIDES < {CONFIG}\n"
         f'LOG="$PWD/{LOG}"\n'
@@ -44,7 +44,7 @@ def write(plan: BackendJob, settings: Mapping[str, Any]) -> tuple[str, str]:
 
 
 def read_steps(folder: Path) -> list[dict[str, Any]]:
-    """Rows of its console. Steps begin anew in each epoch and are numbered on."""
+    """Rows of the console log. Steps restart in each epoch and are numbered consecutively here."""
     rows: list[dict[str, Any]] = []
     log = folder / LOG
     for line in log.read_text(errors="replace").splitlines() if log.is_file() else ():

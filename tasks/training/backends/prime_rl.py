@@ -1,5 +1,5 @@
 """prime-rl: SFT (`uv run sft @ sft.toml`) on conversations, and reinforcement learning (`uv run rl
-@ rl.toml`), one answer a task.
+@ rl.toml`), one answer per task.
 
 Its renderer writes conversations as the base's chat template does. The tasks of a policy job are a
 taskset of its library verifiers. Its own losses have no clipped ratios, so its `custom` loss
@@ -37,19 +37,19 @@ PLAIN = (["user"], ["system", "user"])
 
 
 def write(plan: BackendJob, settings: Mapping[str, Any]) -> tuple[str, str]:
-    """Its TOML."""
+    """Return the TOML configuration."""
     launch = f'uv run sft @ {CONFIG} --deployment.num-train-gpus "${{GPUS:-1}}"\n'
     return _toml(settings), launch
 
 
 def read_steps(folder: Path) -> list[dict[str, Any]]:
-    """Rows of its file monitor."""
+    """Return rows of prime-rl's file monitor."""
     rows = json_lines(folder / OUTPUT / "sft" / "metrics.jsonl")
     return [named(row, NAMES) for row in rows if row.get("loss/mean") is not None]
 
 
 def refuse(plan: PolicyPlan) -> list[str]:
-    """What it cannot do of a job."""
+    """Return the fields of a job that prime-rl does not support."""
     job, reasons = plan.job, []
     if job.objective not in OBJECTIVES:
         known = ", ".join(OBJECTIVES)
@@ -67,7 +67,8 @@ def refuse(plan: PolicyPlan) -> list[str]:
 
 
 def write_policy(plan: PolicyPlan, settings: Mapping[str, Any]) -> tuple[str, str]:
-    """Its TOML. Half of the GPUs sample and the others train; it needs two."""
+    """Return the TOML configuration. Half of the GPUs sample and the others train; at least two are
+    needed."""
     return _toml(settings), with_tutti(
         'export PYTHONPATH="$PWD:$PYTHONPATH"\n'
         f"N=${{GPUS:-{max(2, plan.gpus)}}}\n"
@@ -77,7 +78,7 @@ def write_policy(plan: PolicyPlan, settings: Mapping[str, Any]) -> tuple[str, st
 
 
 def write_data(plan: PolicyPlan, folder: Path) -> None:
-    """`data/train.jsonl`, `data/held_out.jsonl`, `tutti_tasks.py` and `tutti_loss.py`."""
+    """Write `data/train.jsonl`, `data/held_out.jsonl`, `tutti_tasks.py` and `tutti_loss.py`."""
     (folder / "data").mkdir()
     for split, side in (("train", plan.train), ("held_out", plan.held_out)):
         with (folder / "data" / f"{split}.jsonl").open("w") as out:
@@ -94,7 +95,7 @@ def _row(task: Task, truth: str) -> dict[str, Any]:
 
 
 def differences(plan: PolicyPlan) -> list[str]:
-    """What it does otherwise than tutti."""
+    """Return where prime-rl differs from tutti."""
     job = plan.job
     notes = ["ratios are to the engine's log probabilities, which corrects them in one step"]
     if job.rollouts.dynamic is not None:
@@ -115,7 +116,7 @@ def _toml(settings: Mapping[str, Any]) -> str:
 
 
 def _value(value: Any) -> str:
-    """A value in line: JSON's are TOML's too, but for tables."""
+    """Return a value as inline TOML: as in JSON, except for tables."""
     if isinstance(value, Mapping):
         return f"{{{', '.join(f'{name} = {_value(each)}' for name, each in value.items())}}}"
     if isinstance(value, list):

@@ -1,7 +1,7 @@
-"""Trains with a backend that is installed here, as `run_trainer` does with ours.
+"""Training with a backend that is installed here, as `run_trainer` does with our trainer.
 
-In: a job whose backend runs here. Out: a folder with the checkpoint or adapter and
-`training.json`, which appears only if the training succeeds.
+In: a job whose backend runs here. Out: a folder with the checkpoint or adapter and `training.json`,
+which appears only if the training succeeds.
 """
 
 import json
@@ -41,8 +41,8 @@ def run_backend(
     catalog: Catalog,
     on_report: Report,
 ) -> None:
-    """Train to the end; `out` appears only if it succeeds. Raises BackendRefused for a backend that
-    is not here, and TrainingFailed with its words."""
+    """Train to the end; `out` appears only if the training succeeds. Raises BackendRefused for a
+    backend that is not installed here, and TrainingFailed with the backend's message."""
     backend, python = backend_of(job.backend), backend_python(job.backend)
     if not backend.runs_here:
         raise BackendRefused(
@@ -110,7 +110,7 @@ def _finish(backend: SetBackend, plan: BackendJob, seconds: float, catalog: Cata
 
 
 def measured(plan: BackendJob, out: Path, catalog: Catalog) -> float | None:
-    """The loss per trained token on the held-out rows, as our own trainer measures it."""
+    """Return the loss per trained token on the held-out rows, measured by our own trainer."""
     held_out = plan.training_set.held_out
     if held_out is None:
         return None

@@ -24,7 +24,7 @@ NAMES |= {"token_accuracy": "mean_token_accuracy"}
 
 
 def write(plan: BackendJob, settings: Mapping[str, Any]) -> tuple[str, str]:
-    """Its configuration; the ids are written by the first command."""
+    """Return the configuration; the launch's first command writes the ids."""
     lora = None if plan.job.lora is None else plan.job.lora.model_dump(mode="json")
     config = {"base": str(plan.base), "data": str(plan.folder / "tokens"), "lora": lora}
     config["config"] = dict(settings)
@@ -36,7 +36,7 @@ def write(plan: BackendJob, settings: Mapping[str, Any]) -> tuple[str, str]:
 
 
 def read_steps(folder: Path) -> list[dict[str, Any]]:
-    """Rows of the log that `trainer/beside.py` writes, with tokens per second between them."""
+    """Rows of the log that `trainer/beside.py` writes, with the tokens per second between them."""
     rows, before = [], {"num_tokens": 0, "elapsed_s": 0.0}
     for row in json_lines(folder / OUTPUT / "trainer_log.jsonl"):
         if "loss" not in row:

@@ -1,9 +1,9 @@
 """verl, 0.9.1: SFT by its FSDP engine on conversations, and reinforcement learning by
-`verl.trainer.main_ppo`, one answer a task.
+`verl.trainer.main_ppo`, one answer per task.
 
 Its dataset writes each message with the base's chat template. Overrides are given to Hydra on the
-command line, because Hydra refuses unknown names there only. How its loss and advantages are made:
-its trainer/ppo/core_algos.py.
+command line, because Hydra refuses unknown names only there. Source of its loss and advantages: its
+trainer/ppo/core_algos.py.
 """
 
 from collections.abc import Mapping
@@ -53,13 +53,13 @@ NO_DUAL_CLIP = 1e6
 
 
 def refuse_schedule(plan: BackendJob | PolicyPlan) -> list[str]:
-    """The refusal of a schedule that it does not have."""
+    """Return the refusal of a schedule that verl lacks."""
     is_linear = plan.job.optimizer.schedule == "linear"
     return ["optimizer.schedule: verl has cosine and constant"] if is_linear else []
 
 
 def write(plan: BackendJob, settings: Mapping[str, Any]) -> tuple[str, str]:
-    """Its overrides; the launch reads one argument a line."""
+    """Return the overrides; the launch reads one argument per line."""
     command = 'torchrun --standalone --nproc_per_node "${GPUS:-1}" -m verl.trainer.sft_trainer'
     return overrides(settings), _launch(command, 1)
 
@@ -74,7 +74,7 @@ def _launch(command: str, gpus: int) -> str:
 
 
 def read_steps(folder: Path) -> list[dict[str, Any]]:
-    """Rows of its file logger: {"step": n, "data": {...}}; tokens are summed."""
+    """Return rows of verl's file logger: {"step": n, "data": {...}}; tokens are summed."""
     logged = [each for each in json_lines(folder / METRICS) if "train/loss" in each["data"]]
     seen = accumulate(int(each["data"].get("train/global_tokens") or 0) for each in logged)
     return [
@@ -84,7 +84,7 @@ def read_steps(folder: Path) -> list[dict[str, Any]]:
 
 
 def refuse(plan: PolicyPlan) -> list[str]:
-    """What it cannot do of a job."""
+    """Return the fields of a job that verl does not support."""
     job, reasons = plan.job, refuse_schedule(plan)
     if job.objective not in LOSSES:
         reasons.append(f"objective: {job.objective}; verl has {', '.join(LOSSES)}")
@@ -107,13 +107,13 @@ def refuse(plan: PolicyPlan) -> list[str]:
 
 
 def write_policy(plan: PolicyPlan, settings: Mapping[str, Any]) -> tuple[str, str]:
-    """Its overrides; the launch reads one argument a line."""
+    """Return the overrides; the launch reads one argument per line."""
     text = overrides(settings).replace(f"\n{NOT_IN_SCHEMA}", f"\n+{NOT_IN_SCHEMA}")
     return text, with_tutti(_launch("python -m verl.trainer.main_ppo", plan.gpus))
 
 
 def write_data(plan: PolicyPlan, folder: Path) -> None:
-    """`data/train.parquet`, `data/held_out.parquet` and `reward.py`."""
+    """Write `data/train.parquet`, `data/held_out.parquet` and `reward.py`."""
     (folder / "data").mkdir()
     sides = (
         ("train", plan.train, plan.job.suite),
@@ -141,7 +141,7 @@ def write_data(plan: PolicyPlan, folder: Path) -> None:
 
 
 def differences(plan: PolicyPlan) -> list[str]:
-    """What it does otherwise than tutti."""
+    """Return where verl differs from tutti."""
     job = plan.job
     notes = ["deviations of a group get 1e-6 added, not 1e-4"]
     if job.rollouts.dynamic is None:

@@ -1,4 +1,5 @@
-"""Exports of frozen training sets, for other trainers: a format is a function and a line here."""
+"""Exports of frozen training sets for other trainers; a format is one function and one line
+here."""
 
 import json
 import os
@@ -33,8 +34,9 @@ def export_training_set(
 ) -> dict[str, Any]:
     """Write a training set into `out` in another program's format.
 
-    Returns the number of conversations, the files, and `notes`: how often something could not be
-    carried. Files appear whole, and only if all could be written. Raises ExportRefused, StoreError.
+    Returns the number of conversations, the files, and `notes`, which count what could not be
+    carried. Files appear complete, and only if all could be written. Raises ExportRefused,
+    StoreError.
     """
     if format not in SET_FORMATS:
         raise ExportRefused(
@@ -52,7 +54,7 @@ def write_conversations(
     notes: Counter[str],
     force: bool = False,
 ) -> dict[str, Any]:
-    """As `export_training_set`, for conversations that were read. Raises ExportRefused."""
+    """Write conversations as `export_training_set` does. Raises ExportRefused."""
     out.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=out, prefix=".export-") as unfinished:
         files = SET_FORMATS[format](conversations, notes)

@@ -1,5 +1,5 @@
 """A frozen training set as conversations, in the form of OpenAI's API. Sets of recorded ids give
-the messages of their attempts from the store; ids are never turned back into text."""
+the messages of their attempts from the store; ids are never converted back to text."""
 
 import json
 from collections import Counter
@@ -50,8 +50,8 @@ class Conversation:
 
 
 def conversations_of(set_id: str, catalog: Catalog, notes: Counter[str]) -> list[Conversation]:
-    """The conversations of a training set; `notes` counts what they do not carry. Those of a file
-    are compared again: their set may be older than a held-out task.
+    """The conversations of a training set; `notes` counts what they do not carry. Conversations
+    from a file are checked again, because their set may be older than a held-out task.
 
     Raises ExportRefused for an id that is no training set with rows, a set of pairs, and attempts
     without messages.
@@ -93,7 +93,7 @@ def _from_file(file: Path, is_held_out: bool, notes: Counter[str]) -> Iterator[C
 def _from_attempts(
     file: Path, is_held_out: bool, catalog: Catalog, notes: Counter[str]
 ) -> Iterator[Conversation]:
-    """Each attempt of a set of recorded ids once, with its messages."""
+    """Yield each attempt of a set of recorded ids once, with its messages."""
     wanted: dict[str, bool | None] = {}
     for row in pq.read_table(file, columns=COLUMNS).to_pylist():
         trained = zip(row["values"], row["turns"], strict=True)

@@ -1,14 +1,14 @@
 """Formats of conversations: LLaMA-Factory's, and those of messages in the form of OpenAI's API.
 
 A format is ``format(conversations, notes) -> {file: its content}``: a table of Parquet, or JSON. It
-counts in `notes` what it cannot carry, and raises ExportRefused where nothing is left.
+counts in `notes` what it cannot carry, and raises ExportRefused if nothing is left.
 
-In ShareGPT a turn with text and a call is the text and the call in ``<tool_call>`` marks; several
-results in a row are joined, as LLaMA-Factory joins them where it reads OpenAI's format. Source:
+In ShareGPT a turn with text and a call is the text and the call in ``<tool_call>`` marks;
+consecutive results are joined, as LLaMA-Factory joins them when it reads OpenAI's format. Source:
 LLaMA-Factory 0.9.5, data/README.md, data/parser.py, data/converter.py, data/formatter.py.
 
 In openai, verl and prime-rl, arguments of calls are JSON text, because objects of many shapes do
-not fit a column. None of these has a label: conversations that are not wanted are left out.
+not fit a column. None of these formats has a label, so unwanted conversations are left out.
 """
 
 import json
@@ -51,13 +51,13 @@ class _LeftOut(Exception):
 
 
 def alpaca(conversations: Conversations, notes: Counter[str]) -> Files:
-    """The files of Alpaca's format. Raises ExportRefused."""
+    """Return the files of Alpaca's format. Raises ExportRefused."""
     info = {"formatting": "alpaca", "columns": COLUMNS["alpaca"]}
     return _with_info(conversations, notes, _alpaca_row, info)
 
 
 def sharegpt(conversations: Conversations, notes: Counter[str]) -> Files:
-    """The files of ShareGPT's format. Raises ExportRefused."""
+    """Return the files of ShareGPT's format. Raises ExportRefused."""
     info = {"formatting": "sharegpt", "columns": COLUMNS["sharegpt"], "tags": SHAREGPT_TAGS}
     return _with_info(conversations, notes, _sharegpt_row, info)
 
@@ -155,7 +155,7 @@ def _turn(message: Mapping[str, Any]) -> dict[str, str]:
 
 
 def _text(message: Mapping[str, Any]) -> str:
-    """The content of a message, after the reasoning of the model."""
+    """Return the model's reasoning in a message, followed by its content."""
     reasoning = message.get("reasoning") if message["role"] == "assistant" else None
     return (THINKING.format(reasoning) if reasoning else "") + (message.get("content") or "")
 
@@ -178,8 +178,8 @@ VERL_TOOLS = "conversations without their tools: verl reads tools from its own c
 
 
 def openai(conversations: Conversations, notes: Counter[str]) -> Files:
-    """OpenAI's fine-tuning format: a JSON object a line with `messages` and `tools`. What `tutti
-    train sft --file` reads, and NeMo-RL's openai_format. Raises ExportRefused."""
+    """Return OpenAI's fine-tuning format: a JSON object per line with `messages` and `tools`, which
+    `tutti train sft --file` and NeMo-RL's openai_format read. Raises ExportRefused."""
     return {
         f"{side}.jsonl": [
             {"messages": _messages(each)} | ({"tools": list(each.tools)} if each.tools else {})
@@ -190,9 +190,9 @@ def openai(conversations: Conversations, notes: Counter[str]) -> Files:
 
 
 def prime_rl(conversations: Conversations, notes: Counter[str]) -> Files:
-    """A folder a side with Parquet of `messages` and `tools` (JSON text): the form that prime-rl's
-    scripts/export_sft.py makes of finished rollouts; `data.name` of its configuration is the
-    folder. Raises ExportRefused."""
+    """Return a folder per side with Parquet of `messages` and `tools` (JSON text), the form that
+    prime-rl's scripts/export_sft.py makes of finished rollouts; `data.name` of its configuration is
+    the folder. Raises ExportRefused."""
     kept = _wanted(conversations, notes)
     schema = pa.schema([("messages", _message_type(kept)), ("tools", pa.string())])
     files = Files()
@@ -206,8 +206,8 @@ def prime_rl(conversations: Conversations, notes: Counter[str]) -> Files:
 
 
 def verl(conversations: Conversations, notes: Counter[str]) -> Files:
-    """`sft.parquet`, which verl's MultiTurnSFTDataset reads, and `rl.parquet`, which its
-    RLHFDataset and reward functions read: a row a task, where the store knows the task's answer.
+    """Return `sft.parquet`, which verl's MultiTurnSFTDataset reads, and `rl.parquet`, which its
+    RLHFDataset and reward functions read, with a row per task whose answer is in the store.
 
     Source: verl 0.9.1, utils/dataset/, docs/preparation/prepare_data. Raises ExportRefused.
     """
@@ -227,7 +227,7 @@ def verl(conversations: Conversations, notes: Counter[str]) -> Files:
 
 
 def _prompts(conversations: Conversations, notes: Counter[str]) -> list[dict[str, Any]]:
-    """One row a task: the messages before the model's first."""
+    """Return one row per task: the messages before the model's first."""
     rows: dict[str, dict[str, Any]] = {}
     for each in conversations:
         origin = each.origin
@@ -248,8 +248,8 @@ def _prompts(conversations: Conversations, notes: Counter[str]) -> list[dict[str
 
 
 def _wanted(conversations: Conversations, notes: Counter[str]) -> list[Conversation]:
-    """Those that a format without labels can carry; the others are counted. Raises ExportRefused
-    where none is left to train on."""
+    """Return the conversations that a format without labels can carry, and count the others. Raises
+    ExportRefused if none is left to train on."""
     kept = [each for each in conversations if each.wanted is not False]
     notes[UNWANTED] += len(conversations) - len(kept)
     if all(each.is_held_out for each in kept):
@@ -258,21 +258,21 @@ def _wanted(conversations: Conversations, notes: Counter[str]) -> list[Conversat
 
 
 def _sides(conversations: Conversations) -> Iterator[tuple[str, list[Conversation]]]:
-    """The names of files, and the conversations that are trained on, or held out."""
+    """Yield file names, and the conversations for training or the held-out ones."""
     for side, is_held_out in (("train", False), ("held_out", True)):
         if some := [each for each in conversations if each.is_held_out == is_held_out]:
             yield side, some
 
 
 def _message_type(conversations: Conversations) -> pa.DataType:
-    """The type of the messages: fields that none of them has are left out, as templates ask
-    whether a field is there."""
+    """Return the type of the messages. Fields that no message has are left out, because templates
+    test whether a field exists."""
     used = {key for each in conversations for message in _messages(each) for key in message}
     return pa.list_(pa.struct([(name, type) for name, type in FIELDS.items() if name in used]))
 
 
 def _messages(conversation: Conversation) -> list[dict[str, Any]]:
-    """The messages with the arguments of their calls as text, and no empty fields but content."""
+    """Return the messages with call arguments as text; empty fields except content are left out."""
     messages = []
     for each in conversation.messages:
         calls = [

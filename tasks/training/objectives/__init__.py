@@ -1,5 +1,5 @@
 """Objectives by name, with their published settings; the functions are in `losses`. Needs no torch,
-so that the platform refuses a wrong name or value before a training starts."""
+so that the platform can refuse a wrong name or value before a training starts."""
 
 import math
 from collections.abc import Mapping
@@ -9,7 +9,7 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Clipping:
-    """How far a ratio may lead, and what a departure from the reference costs."""
+    """Settings of ratio clipping and of the penalty for departing from the reference."""
 
     low: float = 0.2
     """Ratios below 1 - low are clipped where the advantage is negative."""
@@ -25,7 +25,7 @@ class Clipping:
 
 @dataclass(frozen=True)
 class Preference:
-    """How strongly a preference is followed."""
+    """Settings of the strength of a preference."""
 
     beta: float = 0.1
     wanted: float = 1.0
@@ -60,8 +60,8 @@ BY_TURNS = ("epo",)
 
 
 def settings_with(name: str, given: Mapping[str, Any]) -> Settings:
-    """The settings of an objective: the published ones but for those given. Raises ValueError for
-    an unknown objective or setting, and for a value that is no number."""
+    """Return the settings of an objective: the published ones, overridden by `given`. Raises
+    ValueError for an unknown objective or setting, and for a value that is not a number."""
     if name not in OBJECTIVES:
         raise ValueError(f"{name!r} is none of {', '.join(OBJECTIVES)}")
     published = OBJECTIVES[name]

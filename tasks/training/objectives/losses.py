@@ -1,8 +1,8 @@
 """Objectives as functions of the log probabilities of a micro-batch's trained tokens.
 
-A step's loss is the sum over its micro-batches, each divided by the whole step's sizes: so how a
-step is cut into micro-batches changes nothing. Objectives of a policy's own attempts have
-importance ratios r, clipped or truncated; advantages are given (`rewards`).
+A step's loss is the sum over its micro-batches, each divided by the whole step's sizes, so that it
+does not depend on how the step is cut. Objectives of a policy's own attempts have importance ratios
+r, clipped or truncated; advantages are an input (`rewards`).
 """
 
 from collections.abc import Callable, Mapping
@@ -20,7 +20,7 @@ Tensor = Any
 
 @dataclass(frozen=True)
 class Tokens:
-    """T trained tokens of S sequences, the sequences one after the other."""
+    """T trained tokens of S sequences, concatenated."""
 
     sequence: Tensor  # [T] int64: the token's sequence, 0 to S - 1, never falling
     sequences: int  # S
@@ -51,7 +51,7 @@ class StepSizes:
 
 @dataclass(frozen=True)
 class Loss:
-    """The micro-batch's share of the step's loss, and of its figures."""
+    """The micro-batch's share of the step's loss and figures."""
 
     value: Tensor
     figures: dict[str, Tensor]
@@ -63,26 +63,26 @@ Objective = Callable[[Tensor, Tokens, StepSizes], Loss]
 
 
 def objective(name: str, given: Mapping[str, Any]) -> Objective:
-    """An objective with its published settings but for those given. Raises ValueError for an
-    unknown objective or setting."""
+    """Return an objective with its published settings, overridden by `given`. Raises ValueError for
+    an unknown objective or setting."""
     settings, function = settings_with(name, given), globals()[name]
     found: Objective = function if settings is None else partial(function, how=settings)
     return found
 
 
 def by_group(values: Tensor, group: Tensor, groups: int) -> Tensor:
-    """[groups] sums of values [T] over `group` [T]."""
+    """Return [groups] sums of values [T] over `group` [T]."""
     return torch.zeros(groups, dtype=values.dtype, device=values.device).index_add(0, group, values)
 
 
 def mean_by_group(values: Tensor, group: Tensor, groups: int) -> Tensor:
-    """[groups] means of values [T] over `group` [T]; 0 where a group is empty."""
+    """Return [groups] means of values [T] over `group` [T]; 0 for an empty group."""
     counts = by_group(torch.ones_like(values), group, groups)
     return by_group(values, group, groups) / counts.clamp(min=1.0)
 
 
 def turn_owners(tokens: Tokens) -> tuple[Tensor, int, Tensor]:
-    """([T] turn, K, [K] sequence of each turn). Raises ValueError where there are no turns."""
+    """Return ([T] turn, K, [K] sequence of each turn). Raises ValueError if there are no turns."""
     if tokens.turn is None or tokens.turns <= 0:
         raise ValueError("epo: the batch has no turns")
     owner = torch.zeros(tokens.turns, dtype=torch.int64, device=tokens.turn.device)
@@ -90,11 +90,11 @@ def turn_owners(tokens: Tokens) -> tuple[Tensor, int, Tensor]:
 
 
 def sft(logp: Tensor, tokens: Tokens, sizes: StepSizes) -> Loss:
-    """SFT: weighted cross-entropy of the tokens that the model should have written.
+    """SFT: weighted cross-entropy of the target tokens.
 
     L = -(sum_t w_t log p_t) / (sum_t w_t), over the whole step. With weights of 1 it is the mean
-    over all trained tokens, however they are cut into micro-batches. Raises ValueError where no
-    weight is above 0.
+    over all trained tokens, however they are cut into micro-batches. Raises ValueError if no weight
+    is above 0.
     """
     if sizes.weight <= 0:
         raise ValueError(f"sft: the step's weights sum to {sizes.weight:g}, so it has no mean")
@@ -105,10 +105,10 @@ def sft(logp: Tensor, tokens: Tokens, sizes: StepSizes) -> Loss:
 def epo_published(logp: Tensor, tokens: Tokens, sizes: StepSizes) -> Loss:
     """EPO's released loss: each turn weighted by its normalised return.
 
-    L = sum_i 1/K_i sum_k -(w_k / |T_k|) sum_t log p, w_k in [0, 1]: no weight is negative, nothing
-    is a ratio, and dialogues are summed, not averaged. Kept for comparison: `epo` is what to train
-    with. Source: arXiv 2502.12486, its released `reward_weighted_loss`; `Tokens.advantage` holds
-    the weights of `rewards.turns`. Raises ValueError where the tokens have no turns.
+    L = sum_i 1/K_i sum_k -(w_k / |T_k|) sum_t log p, w_k in [0, 1]: no weight is negative, there
+    are no ratios, and dialogues are summed, not averaged. It is for comparison only; train with
+    `epo`. Source: arXiv 2502.12486, its released `reward_weighted_loss`; `Tokens.advantage` holds
+    the weights of `rewards.turns`. Raises ValueError if the tokens have no turns.
     """
     turn, turns, owner = turn_owners(tokens)
     of_turns = mean_by_group(tokens.advantage * logp, turn, turns)
@@ -135,11 +135,11 @@ def dpo(logp: Tensor, tokens: Tokens, sizes: StepSizes, how: Preference) -> Loss
 
 
 def sdpo(logp: Tensor, tokens: Tokens, sizes: StepSizes, how: Preference) -> Loss:
-    """SDPO: DPO of a segment of two dialogues that begin alike.
+    """SDPO: DPO of a segment of two dialogues with the same beginning.
 
-    L as DPO's, summed over the tokens of the segments only, which have equally many turns, so that
+    L is DPO's, summed over the tokens of the segments only, which have equally many turns, so that
     no part of the loss comes from their lengths. Source: arXiv 2501.01821, eq. 8. Raises ValueError
-    where segments differ in turns.
+    if segments differ in turns.
     """
     if tokens.turn is None:
         raise ValueError("sdpo: the batch has no turns")
@@ -152,12 +152,12 @@ def sdpo(logp: Tensor, tokens: Tokens, sizes: StepSizes, how: Preference) -> Los
 
 
 def kto(logp: Tensor, tokens: Tokens, sizes: StepSizes, how: Preference) -> Loss:
-    """KTO: answers that are wanted or not, without pairs.
+    """KTO: wanted and unwanted answers, without pairs.
 
-    L = mean of w (1 - sigmoid(beta (d - z))) where wanted, u (1 - sigmoid(beta (z - d))) where not;
-    d = sum_t (log p - log reference), z = max(0, mean d of answers to other prompts), without
-    gradient. Source: arXiv 2402.01306, eq. 8. `tokens.extra` holds `wanted` [S] bool and `baseline`
-    [], z before it is bounded from below; it is the same for all micro-batches of a step.
+    L = mean of w (1 - sigmoid(beta (d - z))) for wanted answers, u (1 - sigmoid(beta (z - d))) for
+    others; d = sum_t (log p - log reference), z = max(0, mean d of answers to other prompts),
+    without gradient. Source: arXiv 2402.01306, eq. 8. `tokens.extra` holds `wanted` [S] bool and
+    `baseline` [], which is z before the max; it is the same for all micro-batches of a step.
     """
     wanted, baseline = tokens.extra["wanted"], tokens.extra["baseline"].detach().clamp(min=0.0)
     gain = gains(logp, tokens)
@@ -168,7 +168,7 @@ def kto(logp: Tensor, tokens: Tokens, sizes: StepSizes, how: Preference) -> Loss
 
 
 def gains(logp: Tensor, tokens: Tokens) -> Tensor:
-    """[S] sums of log p - log reference. Raises ValueError without a reference."""
+    """Return [S] sums of log p - log reference. Raises ValueError without a reference."""
     if tokens.reference is None:
         raise ValueError("the batch has no log probabilities of a reference model")
     return by_group(logp - tokens.reference, tokens.sequence, tokens.sequences)
@@ -177,7 +177,8 @@ def gains(logp: Tensor, tokens: Tokens) -> Tensor:
 def reward_figures(rewards: Tensor, wanted: Tensor, sizes: StepSizes) -> dict[str, Tensor]:
     """The micro-batch's share of the mean rewards (beta x gain) of wanted and of other answers.
 
-    `rewards` [S], `wanted` [S] bool; `sizes.wanted` is the step's count. An absent kind has none.
+    `rewards` [S], `wanted` [S] bool; `sizes.wanted` is the step's count. A kind without answers has
+    no figure.
     """
     others = sizes.sequences - sizes.wanted
     sides = (("chosen", wanted, sizes.wanted), ("rejected", ~wanted, others))
@@ -202,17 +203,17 @@ def grpo(logp: Tensor, tokens: Tokens, sizes: StepSizes, how: Clipping) -> Loss:
 
 
 def dapo(logp: Tensor, tokens: Tokens, sizes: StepSizes, how: Clipping) -> Loss:
-    """DAPO: as GRPO with a higher upper clip, and each token of the step counts the same.
+    """DAPO: GRPO with a higher upper clip and equal weight of all tokens of the step.
 
     L = 1/(sum_i |o_i|) sum_i sum_t -min(r A_i, clip(r, 1-low, 1+high) A_i), low .2, high .28.
-    Source: arXiv 2503.14476, eq. 8. Its dynamic sampling and overlong shaping are `rewards`.
+    Source: arXiv 2503.14476, eq. 8. Its dynamic sampling and overlong shaping are in `rewards`.
     """
     losses, figures = _clipped_losses(logp, tokens, how, log_ratio(logp, tokens))
     return _share(losses.sum() / sizes.tokens, figures, logp, tokens, sizes)
 
 
 def dr_grpo(logp: Tensor, tokens: Tokens, sizes: StepSizes, how: Clipping) -> Loss:
-    """Dr. GRPO: as GRPO, divided by a constant instead of each sequence's length.
+    """Dr. GRPO: GRPO divided by a constant instead of each sequence's length.
 
     L = 1/(S max_tokens) sum_i sum_t -min(r A_i, clip(r) A_i); advantages are r - mean. Source:
     arXiv 2503.20783, with the constant of its released code. Raises ValueError without
@@ -226,10 +227,10 @@ def dr_grpo(logp: Tensor, tokens: Tokens, sizes: StepSizes, how: Clipping) -> Lo
 
 
 def gspo(logp: Tensor, tokens: Tokens, sizes: StepSizes, how: Clipping) -> Loss:
-    """GSPO: one ratio a sequence, the geometric mean of its tokens' ratios.
+    """GSPO: one ratio per sequence, the geometric mean of its tokens' ratios.
 
-    L = 1/S sum_i -min(s_i A_i, clip(s_i, 1-low, 1+high) A_i), s_i = exp(mean_t log r_t).
-    Source: arXiv 2507.18071, eq. 5 and 7; its clips are 3e-4 and 4e-4.
+    L = 1/S sum_i -min(s_i A_i, clip(s_i, 1-low, 1+high) A_i), s_i = exp(mean_t log r_t). Source:
+    arXiv 2507.18071, eq. 5 and 7; its clips are 3e-4 and 4e-4.
     """
     means = mean_by_group(log_ratio(logp, tokens), tokens.sequence, tokens.sequences)
     losses, figures = _clipped_losses(logp, tokens, how, means[tokens.sequence])
@@ -237,9 +238,9 @@ def gspo(logp: Tensor, tokens: Tokens, sizes: StepSizes, how: Clipping) -> Loss:
 
 
 def cispo(logp: Tensor, tokens: Tokens, sizes: StepSizes, how: Clipping) -> Loss:
-    """CISPO: the ratio is clipped and weighs the log probability without a gradient of its own.
+    """CISPO: the clipped ratio weights the log probability and has no gradient.
 
-    L = 1/(sum_i |o_i|) sum_i sum_t -stop(min(r, 1+high)) A_i log p, so that no token loses its
+    L = 1/(sum_i |o_i|) sum_i sum_t -stop(min(r, 1+high)) A_i log p, so that every token keeps its
     gradient. Source: MiniMax-M1, arXiv 2506.13585, eq. 4 and 5 (no lower clip).
     """
     ratio = torch.exp(log_ratio(logp, tokens))
@@ -250,11 +251,11 @@ def cispo(logp: Tensor, tokens: Tokens, sizes: StepSizes, how: Clipping) -> Loss
 
 
 def reinforce(logp: Tensor, tokens: Tokens, sizes: StepSizes, how: Clipping) -> Loss:
-    """REINFORCE with a truncated importance weight: for leave-one-out and REINFORCE++ advantages.
+    """REINFORCE with a truncated importance weight, for leave-one-out and REINFORCE++ advantages.
 
-    L = 1/(sum_i |o_i|) sum_i sum_t -stop(min(r, truncate)) A_t log p. Where the weights that
-    sampled are those that are trained, r = 1 and this is the policy gradient itself. Of `how` it
-    reads `truncate` and `kl`. Source: RLOO arXiv 2402.14740; REINFORCE++ arXiv 2501.03262.
+    L = 1/(sum_i |o_i|) sum_i sum_t -stop(min(r, truncate)) A_t log p. If the sampling weights equal
+    the trained ones, r = 1 and this is the policy gradient. Reads only `truncate` and `kl` of
+    `how`. Source: RLOO arXiv 2402.14740; REINFORCE++ arXiv 2501.03262.
     """
     ratio = torch.exp(log_ratio(logp, tokens))
     losses = -ratio.clamp(max=how.truncate).detach() * tokens.advantage * logp
@@ -264,12 +265,12 @@ def reinforce(logp: Tensor, tokens: Tokens, sizes: StepSizes, how: Clipping) -> 
 
 
 def epo(logp: Tensor, tokens: Tokens, sizes: StepSizes, how: Clipping) -> Loss:
-    """EPO on turns: each turn of a dialogue has a weight, and counts the same whatever its length.
+    """EPO on turns: each turn of a dialogue has a weight, and counts the same at any length.
 
     L = 1/S sum_i 1/K_i sum_k -min(s_k A_k, clip(s_k) A_k), s_k = exp(mean_t of the turn's log
     ratios). A_k is the turn's discounted return less a baseline (`rewards.turns`), so that failures
-    push down; the released loss (`epo_published`) has neither. Source: arXiv 2502.12486, with
-    GSPO's ratio a turn. Raises ValueError where the tokens have no turns.
+    are penalised; the released loss (`epo_published`) has neither ratio nor baseline. Source: arXiv
+    2502.12486, with GSPO's ratio per turn. Raises ValueError if the tokens have no turns.
     """
     turn, turns, owner = turn_owners(tokens)
     drift = log_ratio(logp, tokens)
@@ -287,12 +288,12 @@ def epo(logp: Tensor, tokens: Tokens, sizes: StepSizes, how: Clipping) -> Loss:
 
 
 def log_ratio(logp: Tensor, tokens: Tokens) -> Tensor:
-    """[T] log of the probability now over that of the weights before the step."""
+    """Return [T] log ratios of the current probability to that before the step."""
     return logp - (tokens.behaviour if tokens.old is None else tokens.old)
 
 
 def correction(tokens: Tokens, bound: float) -> Tensor:
-    """[T] weight from the engine's probabilities to the trainer's of the same or stale weights,
+    """[T] weights from the engine's probabilities to the trainer's of the same or stale weights,
     which differ by rounding and kernels: min(ratio, bound), without gradient; 1 without `old`.
 
     Source: Yao et al. 2025, "Your efficient RL framework secretly brings you off-policy RL
@@ -304,7 +305,8 @@ def correction(tokens: Tokens, bound: float) -> Tensor:
 
 
 def clipped(ratio: Tensor, advantage: Tensor, how: Clipping) -> tuple[Tensor, Tensor]:
-    """([T] -min(r A, clip(r) A), [T] whether the clip decided). Source: PPO, arXiv 1707.06347."""
+    """Return ([T] -min(r A, clip(r) A), [T] whether the clip was active). Source: PPO, arXiv
+    1707.06347."""
     bounded = ratio if how.dual is None else torch.clamp(ratio, max=how.dual)
     narrow = torch.clamp(ratio, 1 - how.low, 1 + how.high)
     free, held = bounded * advantage, narrow * advantage
@@ -312,8 +314,9 @@ def clipped(ratio: Tensor, advantage: Tensor, how: Clipping) -> tuple[Tensor, Te
 
 
 def kl_to_reference(logp: Tensor, tokens: Tokens) -> Tensor:
-    """[T] k3 estimate exp(d) - d - 1 of KL(now || reference), d = reference - now; never negative.
-    Source: Schulman 2020, "Approximating KL divergence". Raises ValueError without a reference."""
+    """Return the [T] k3 estimate exp(d) - d - 1 of KL(now || reference), d = reference - now; never
+    negative. Source: Schulman 2020, "Approximating KL divergence". Raises ValueError without a
+    reference."""
     if tokens.reference is None:
         raise ValueError("kl: above 0, but the batch has no log probabilities of a reference model")
     difference = tokens.reference - logp
@@ -323,7 +326,7 @@ def kl_to_reference(logp: Tensor, tokens: Tokens) -> Tensor:
 def _clipped_losses(
     logp: Tensor, tokens: Tokens, how: Clipping, log_ratios: Tensor
 ) -> tuple[Tensor, Figures]:
-    """([T] losses, figures) of clipped ratios exp(log_ratios [T])."""
+    """Return ([T] losses, figures) of clipped ratios exp(log_ratios [T])."""
     losses, held = clipped(torch.exp(log_ratios), tokens.advantage, how)
     figures = {"clip_share": held.float()}
     losses = losses * correction(tokens, how.truncate)
@@ -333,7 +336,7 @@ def _clipped_losses(
 def _with_kl(
     losses: Tensor, figures: Figures, logp: Tensor, tokens: Tokens, how: Clipping
 ) -> Tensor:
-    """[T] losses with the KL to the reference, which `figures` gets, where it costs anything."""
+    """[T] losses plus the KL to the reference, if it has a coefficient; add it to `figures`."""
     if how.kl <= 0:
         return losses
     figures["kl"] = kl_to_reference(logp, tokens)
@@ -346,7 +349,7 @@ def _mean_of_sequences(losses: Tensor, tokens: Tokens, sizes: StepSizes) -> Tens
 
 
 def _share(value: Tensor, figures: Figures, logp: Tensor, tokens: Tokens, sizes: StepSizes) -> Loss:
-    """The loss with the figures as means over the step's tokens."""
+    """Return the loss, with the figures as means over the step's tokens."""
     drift = log_ratio(logp, tokens)
     every = figures | {"policy_kl": torch.exp(drift) - drift - 1}
     return Loss(value, {k: v.detach().sum() / sizes.tokens for k, v in every.items()})

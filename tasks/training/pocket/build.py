@@ -1,5 +1,6 @@
-"""Build the pocket checkpoint: training files from gated tasks, then the job that trains it.
-Platform side. In: a task set made with `POCKET_TASKS`. Out: a checkpoint folder and its card."""
+"""Building the pocket checkpoint: training files from gated tasks, then the job that trains it.
+Runs on the platform side. In: a task set made with `POCKET_TASKS`. Out: a checkpoint folder and its
+card."""
 
 import json
 import os
@@ -22,10 +23,10 @@ POCKET_TASKS = TaskRequest(
 
 
 def served_from(out: Path, registry: Path) -> Model:
-    """The registry's `pocket`, served from the checkpoint that the training writes to `out`.
+    """Return the registry's `pocket`, served from the checkpoint that the training writes to `out`.
 
-    Raises ModelsEnvironmentMissing, RegistryError, and UsageError if `out` is of the installed
-    package or holds other files than a checkpoint.
+    Raises ModelsEnvironmentMissing, RegistryError, and UsageError if `out` belongs to the installed
+    package or holds files other than a checkpoint.
     """
     models_python()
     pocket = pick_model(registry, "pocket")
@@ -44,7 +45,7 @@ def served_from(out: Path, registry: Path) -> Model:
 def train_pocket(
     task_set_id: str, out: Path, settings: dict[str, Any], catalog: Catalog, on_report: Report
 ) -> dict[str, Any]:
-    """Train the pocket model on a task set's train split; returns the training half of the card.
+    """Train the pocket model on a task set's train split; return the training half of the card.
 
     `out` is replaced when the training succeeds. `settings` are flags of
     `tutti.tasks.training.pocket.train`. Raises TrainingFailed, StoreError.

@@ -35,7 +35,7 @@ FAMILY_WEIGHTS = {
 
 
 def words_of(documents: Sequence[Document]) -> list[str]:
-    """The words of which the documents' identifiers consist, lower case, sorted."""
+    """Return the words in the documents' identifiers, lower case, sorted."""
     names = itertools.chain.from_iterable(
         [d.name, *(p.name for p in d.parameters or ())] for d in documents
     )
@@ -61,7 +61,7 @@ class ShadowWorld:
         return list(FAMILIES[family].propose(self.documents, self.rng))
 
     def use_tool(self, use: ToolUse, task: Task) -> str:
-        """The tool's answer in this world: documents, or Python's output."""
+        """Return the tool's response in this world: documents, or Python's output."""
         if use.name == "search":
             return self._search(use.arguments["query"])
         if task.family == "expression":
@@ -137,7 +137,7 @@ class ShadowWorld:
 
 
 def conversation(task: Task, use_tool: Callable[[ToolUse], str]) -> list[dict[str, Any]]:
-    """The oracle's trajectory for `task`: messages, the last one with the boxed answer.
+    """Return the oracle's trajectory for `task`: messages, the last one with the boxed answer.
     `use_tool(use)` returns a tool's result. Raises LookupError if the oracle cannot solve it."""
     messages: list[dict[str, Any]] = [
         {"role": "system", "content": SYSTEM_PROMPT},
@@ -161,7 +161,7 @@ def conversation(task: Task, use_tool: Callable[[ToolUse], str]) -> list[dict[st
 def shadow_conversations(
     documents: Sequence[Document], seed: int
 ) -> Iterator[list[dict[str, Any]]]:
-    """An endless stream of oracle conversations, eight per family from each world."""
+    """Yield oracle conversations endlessly, eight per family from each world."""
     rng = Random(seed)
     words = words_of(documents)
     families, weights = list(FAMILY_WEIGHTS), list(FAMILY_WEIGHTS.values())

@@ -1,8 +1,8 @@
-"""Train the pocket model from scratch by SFT on oracle trajectories, in the models environment.
+"""Training the pocket model from scratch by SFT on oracle trajectories, in the models environment.
 
-In: ``--corpus`` (documents, JSONL), ``--trajectories`` (gated oracle conversations, JSONL).
-Out: ``--out`` with weights (bf16), tokenizer and ``training.json`` (steps, tokens, losses, time).
-Run: ``python -m tutti.tasks.training.pocket.train --help``.
+In: ``--corpus`` (documents, JSONL), ``--trajectories`` (gated oracle conversations, JSONL). Out:
+``--out`` with weights (bf16), tokenizer and ``training.json`` (steps, tokens, losses, time). Run:
+``python -m tutti.tasks.training.pocket.train --help``.
 """
 
 import argparse
@@ -81,7 +81,7 @@ class Recipe:
 
 
 def build_model(recipe: Recipe, tokenizer: Any) -> Any:
-    """A Qwen3 decoder with random weights, embeddings tied."""
+    """Return a Qwen3 decoder with random weights and tied embeddings."""
     config = Qwen3Config(
         vocab_size=len(tokenizer),
         hidden_size=recipe.hidden,
@@ -101,12 +101,12 @@ def build_model(recipe: Recipe, tokenizer: Any) -> Any:
 
 
 def train_tokenizer(texts: Iterable[str]) -> Any:
-    """Train the tokenizer on `texts`: a transformers `PreTrainedTokenizerFast` with a Hermes
-    chat template: byte-level BPE in which an identifier always has the same tokens.
+    """Train the tokenizer on `texts`: a transformers `PreTrainedTokenizerFast` with a Hermes chat
+    template, byte-level BPE in which an identifier always has the same tokens.
 
     The pocket model must learn to copy. Two choices make this easy. Spaces and punctuation are
     never merged with letters, so ``iterable`` is the same tokens after a space, a quote or a brace;
-    and the JSON around a tool call is one token, so a call is a name and little else.
+    and the JSON around a tool call is one token, so a call is little more than a name.
 
     Rare merges are left out, because training would hardly see such tokens.
     """
@@ -144,13 +144,14 @@ def train_tokenizer(texts: Iterable[str]) -> Any:
 
 
 def encode(tokenizer: Any, messages: Messages) -> Row:
-    """A conversation; the template rewrites no turn, so it is one sequence."""
+    """Tokenise a conversation into one sequence; the template rewrites no turn."""
     (row,) = conversation_rows(tokenizer, messages, TOOL_SCHEMAS)
     return row
 
 
 class Batches(IterableDataset[list[Row]]):  # type: ignore[misc]  # torch is not in this environment
-    """Endless batches of similar lengths, at most `tokens_per_batch` tokens with padding."""
+    """Endless batches of sequences of similar length, at most `tokens_per_batch` tokens with
+    padding."""
 
     def __init__(
         self, tokenizer: Any, documents: list[Document], real: list[Messages], recipe: Recipe
@@ -175,7 +176,7 @@ class Batches(IterableDataset[list[Row]]):  # type: ignore[misc]  # torch is not
             yield from batches
 
     def loader(self) -> Any:
-        """The batches, made by another process."""
+        """Return the batches, prepared by another process."""
         return DataLoader(
             self,
             None,
@@ -190,7 +191,7 @@ class Batches(IterableDataset[list[Row]]):  # type: ignore[misc]  # torch is not
 
 
 def collate(batch: list[Row], pad: int, recipe: Recipe) -> tuple[Any, Any, Any]:
-    """(ids [B, T], targets [B, T], weights [B, T]); padding and the first token weigh nothing."""
+    """(ids [B, T], targets [B, T], weights [B, T]); padding and the first token have weight 0."""
     ids, written = _padded(batch, pad)
     drawn = (torch.rand(ids.shape) < recipe.prompt_loss_share) * recipe.prompt_loss_weight
     lengths = torch.tensor([len(row.ids) for row in batch])
@@ -201,7 +202,7 @@ def collate(batch: list[Row], pad: int, recipe: Recipe) -> tuple[Any, Any, Any]:
 
 
 def _padded(batch: list[Row], pad: int) -> tuple[Any, Any]:
-    """([B, T] ids, [B, T] whether the model writes them)."""
+    """Return ([B, T] ids, [B, T] whether the model writes them)."""
     ids = [torch.tensor(row.ids) for row in batch]
     written = [torch.tensor(row.turns) != NOT_TRAINED for row in batch]
     padded = torch.nn.utils.rnn.pad_sequence
@@ -209,7 +210,7 @@ def _padded(batch: list[Row], pad: int) -> tuple[Any, Any]:
 
 
 def optimizers_for(model: Any, recipe: Recipe) -> list[Any]:
-    """Muon for the matrices inside the layers, AdamW for embeddings and norms."""
+    """Return Muon for the matrices inside the layers, AdamW for embeddings and norms."""
     matrices = [p for n, p in model.named_parameters() if p.ndim == 2 and "embed" not in n]
     inside = {id(p) for p in matrices}
     others = [p for p in model.parameters() if id(p) not in inside]
@@ -222,7 +223,7 @@ def optimizers_for(model: Any, recipe: Recipe) -> list[Any]:
 
 
 def loss_of(model: Any, ids: Any, targets: Any, weights: Any) -> tuple[Any, float]:
-    """Weighted mean cross-entropy, and the share of written tokens predicted exactly."""
+    """Return the weighted mean cross-entropy, and the share of written tokens predicted exactly."""
     hidden = model.model(input_ids=ids, attention_mask=None).last_hidden_state
     counted = weights.flatten() > 0
     logits = model.lm_head(hidden.flatten(0, 1)[counted])
@@ -251,10 +252,10 @@ def exact_share(model: Any, samples: list[Row]) -> float:
 def fit(
     model: Any, data: Batches, held_out: list[Row], state: Path, report_every: int
 ) -> dict[str, Any]:
-    """Run `recipe.steps` steps; returns tokens seen, seconds, and the log of losses.
+    """Run `recipe.steps` steps; return tokens seen, seconds, and the log of losses.
 
-    `held_out` are never trained on. Progress is saved to `state` regularly; if that file exists,
-    training resumes from it.
+    `held_out` samples are never trained on. Progress is saved to `state` regularly; if that file
+    exists, training resumes from it.
     """
     device, recipe = model.device, data.recipe
     schedule = OptimizerSettings(
@@ -307,7 +308,7 @@ def fit(
 
 
 def save_state(state: Path, model: Any, optimizers: list[Any], progress: dict[str, Any]) -> None:
-    """Write weights, optimizers and progress, whole or not at all."""
+    """Write weights, optimizers and progress, completely or not at all."""
     temporary = state.with_suffix(".tmp")
     parts = {"model": model.state_dict(), "optimizers": [o.state_dict() for o in optimizers]}
     torch.save(parts | {"progress": progress}, temporary)
@@ -319,7 +320,7 @@ def _rows(path: Path) -> list[Any]:
 
 
 def main() -> None:
-    """Train and save; see ``--help``."""
+    """Train and save the model; see ``--help``."""
     parser = argparse.ArgumentParser(description="Train the pocket model from scratch.")
     parser.add_argument("--corpus", required=True, type=Path, help="training documents, JSONL")
     parser.add_argument("--trajectories", required=True, type=Path, help="conversations, JSONL")

@@ -1,6 +1,6 @@
 """A step's batch: its attempts as groups, rewards, advantages and sequences.
 
-Attempts earn by their newest verdicts. An attempt that does not count (it failed for infrastructure
+Rewards come from the newest verdicts. An attempt that does not count (it failed for infrastructure
 reasons, or came too late) has no reward; it is never scored 0.
 """
 
@@ -64,7 +64,7 @@ Groups = dict[str, list[Rollout]]
 
 
 def earned_by(cells: Sequence[str], settings: RewardSettings, home: Home) -> Groups:
-    """The groups of finished cells. Raises JobError where a reward is no number."""
+    """Return the groups of finished cells. Raises JobError for a reward that is not a number."""
     rows = _rows(cells, settings, home)
     groups: Groups = {}
     for row in rows:
@@ -75,7 +75,7 @@ def earned_by(cells: Sequence[str], settings: RewardSettings, home: Home) -> Gro
 
 
 def permuted(groups: Groups, seed: int) -> Groups:
-    """The same groups with what was earned dealt out anew among those of a group."""
+    """Return the same groups with the rewards shuffled within each group."""
     mixed: Groups = {}
     for task_id, group in groups.items():
         rewarded, others = _rewarded(group), [each for each in group if each.reward is None]
@@ -87,7 +87,7 @@ def permuted(groups: Groups, seed: int) -> Groups:
 
 
 def _rows(cells: Sequence[str], settings: RewardSettings, home: Home) -> list[dict[str, Any]]:
-    """Attempts, with the value of each part of the reward of those that count."""
+    """Return attempts; those that count have the value of each part of the reward."""
     expressions = {name: part.sql for name, part in settings.parts.items()}
     expressions = expressions or ({} if settings.preference else {"sql": settings.sql})
     columns = "".join(
@@ -127,7 +127,7 @@ def _earned(row: Mapping[str, Any], settings: RewardSettings) -> Rollout:
 def _preferred(
     groups: Groups, rows: Mapping[str, Mapping[str, Any]], settings: RewardSettings, home: Home
 ) -> Groups:
-    """The preference of each attempt over those of its group, added to what it has."""
+    """Add to each attempt's reward its preference reward within its group."""
     used: dict[str, list[dict[str, Any]]] = {}
     for row in query(USES, home, {"ids": list(rows)}):
         used.setdefault(row["attempt_id"], []).append(row)
@@ -176,7 +176,7 @@ def _features(
 
 @dataclass(frozen=True)
 class StepBatch:
-    """What a step trains on."""
+    """The training data of a step."""
 
     rows: list[dict[str, Any]]
     figures: Mapping[str, float]
@@ -187,7 +187,7 @@ class StepBatch:
 
 @dataclass(frozen=True)
 class StepGroups:
-    """The groups of a step, sorted into those that teach something and the others."""
+    """The groups of a step, split into those to train on and the others."""
 
     groups: Groups
     picks: Picks
@@ -196,7 +196,7 @@ class StepGroups:
 
 
 def step_groups(cells: Sequence[str], job: PolicyJob, home: Home, seed: int) -> StepGroups:
-    """The groups of finished cells. Raises JobError where a reward is no number."""
+    """Return the groups of finished cells. Raises JobError for a reward that is not a number."""
     reward = job.reward
     groups = earned_by(cells, reward, home)
     if reward.permuted:
@@ -210,8 +210,8 @@ def step_groups(cells: Sequence[str], job: PolicyJob, home: Home, seed: int) -> 
 
 
 def _by_turns(group: Sequence[Rollout], picks: Picks, reward: RewardSettings) -> list[Rollout]:
-    """A group as the filters see it: an attempt's reward is the return of its first turn, so that
-    attempts of one outcome may still teach."""
+    """Return a group for the filters: an attempt's reward is the return of its first turn, so that
+    attempts with equal outcomes may still teach."""
     judged = [each for each in group if each.attempt_id in picks]
     firsts: dict[str, float] = {}
     try:
@@ -235,7 +235,7 @@ def _dialogues(group: Sequence[Rollout], picks: Picks) -> list[Dialogue]:
 
 
 def step_batch(step: StepGroups, job: PolicyJob, ends: frozenset[int], home: Home) -> StepBatch:
-    """The batch of a step's groups. `ends`: ids that end a turn."""
+    """Return the batch of a step's groups. `ends`: ids that end a turn."""
     kept = [
         _rewarded(group) for task_id, group in step.groups.items() if task_id in step.sorted.kept
     ]
@@ -265,7 +265,8 @@ def step_batch(step: StepGroups, job: PolicyJob, ends: frozenset[int], home: Hom
 
 
 def write_batch(batch: StepBatch, file: Path) -> None:
-    """Write the rows whole or not at all: the trainer takes the file when it appears."""
+    """Write the rows completely or not at all, because the trainer takes the file when it
+    appears."""
     temporary = file.with_suffix(".tmp")
     pq.write_table(pa.Table.from_pylist(batch.rows, ROW), temporary)
     temporary.replace(file)
@@ -287,7 +288,7 @@ def _turn_advantages(kept: Sequence[list[Rollout]], picks: Picks, job: PolicyJob
 
 
 def _advantages(kept: Sequence[list[Rollout]], job: PolicyJob) -> AdvantageOf:
-    """One advantage for all turns of an attempt."""
+    """Return one advantage for all turns of an attempt."""
     reward = job.reward
     rewards = [[each.reward or 0.0 for each in group] for group in kept]
     if reward.advantage == "whitened":

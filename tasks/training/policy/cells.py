@@ -1,6 +1,6 @@
-"""The cells of a policy training: one or more rounds for each step, one for each evaluation.
+"""The cells of a policy training: one or more rounds for each step, one cell for each evaluation.
 
-They are planned before anything runs, as those of a sweep. The tasks of each step follow from the
+They are planned before anything runs, like those of a sweep. The tasks of each step follow from the
 job's seed, so a resumed job rolls out the same groups in the same order.
 """
 
@@ -21,17 +21,17 @@ from tutti.tasks.training.sets.guards import TASKS, HeldOut
 
 
 class TrainedTasks(NamedTuple):
-    """The tasks that a job rolls out, and why others are left out."""
+    """The tasks that a job rolls out, and the reasons why others are left out."""
 
     kept: tuple[Task, ...]
     left_out: dict[str, str]
 
 
 def keep_apart(train: TaskSet, test: TaskSet, job: PolicyJob, home: Home | None) -> TrainedTasks:
-    """Leave out tasks that copy one of `test`, of another split in the store, or of the user's own
-    files. Without a store, only `test` is compared.
+    """Leave out tasks that copy a task of `test`, of another split in the store, or of the user's
+    own files. Without a store, only `test` is compared.
 
-    Raises JobError where a side has no task, or a task is on both.
+    Raises JobError if a side has no task, or a task is on both.
     """
     for split, side in (("train", train), (job.evaluation.split, test)):
         if not side.tasks:
@@ -54,15 +54,15 @@ def keep_apart(train: TaskSet, test: TaskSet, job: PolicyJob, home: Home | None)
 
 
 def _contents(tasks: TaskSet) -> set[str]:
-    """Texts that tell tasks apart: two files may have the same task under two ids. In worlds the
-    prompts may be alike, and the ids differ."""
+    """Return the texts that distinguish tasks: two files may have the same task under two ids. In
+    worlds the prompts may be alike, and the ids differ."""
     if tasks.benchmark.world is not None:
         return {each.task_id for each in tasks.tasks}
     return {" ".join(str(one.get("content")) for one in each.messages) for each in tasks.tasks}
 
 
 def _prompts(tasks: TaskSet) -> dict[str, str]:
-    """The prompt of each task; none in worlds, whose prompts are alike."""
+    """Return the prompt of each task, except in worlds, whose prompts are alike."""
     if tasks.benchmark.world is not None:
         return {}
     return {
@@ -85,14 +85,14 @@ class PolicyCells:
     """Tasks that are not trained on, by reason."""
 
     def of_step(self, number: int) -> Sequence[Cell]:
-        """The cells that a step may need, in order."""
+        """Return the cells that a step may need, in order."""
         return self.rollouts.cells[number * self.rounds : (number + 1) * self.rounds]
 
 
 def plan_policy(
     job: PolicyJob, rollouts: CellConfig, evaluations: CellConfig, home: Home | None = None
 ) -> PolicyCells:
-    """The cells of a job on its tasks, without those that copy a held-out one. Raises JobError
+    """Plan the cells of a job on its tasks, without tasks that copy a held-out one. Raises JobError
     for an empty split, or a shared task."""
     tasks = keep_apart(rollouts.task_set, evaluations.task_set, job, home)
     sides = ((rollout_suite(job), rollouts), (held_out_suite(job), evaluations))
@@ -133,13 +133,13 @@ def rollout_suite(job: PolicyJob) -> Suite:
 
 
 def evaluated_after(job: PolicyJob) -> tuple[int, ...]:
-    """The steps after which the held-out tasks are measured."""
+    """Return the steps after which the held-out tasks are measured."""
     every = job.evaluation.every or job.steps
     return (0, *range(every, job.steps, every), job.steps)
 
 
 def _rounds(job: PolicyJob, train: Sequence[Task]) -> list[list[Task]]:
-    """The tasks of each round: every task once before any comes again, each pass in a new order."""
+    """The tasks of each round: every task once before any is repeated, each pass in a new order."""
     dynamic = job.rollouts.dynamic
     wanted = job.rollouts.groups if dynamic is None else dynamic.round_groups
     rounds = job.steps * (1 if dynamic is None else dynamic.most_rounds)

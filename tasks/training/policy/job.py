@@ -1,4 +1,4 @@
-"""A job of on-policy training: what is rolled out, what it earns, how the policy is trained."""
+"""A job of on-policy training: its rollouts, its rewards, and how the policy is trained."""
 
 from pathlib import Path
 from typing import Any, Literal
@@ -36,7 +36,7 @@ class Overlong(Strict):
 
 
 class ProcessReward(Strict):
-    """Which turns are worth more, whatever the outcome: by a query, or by a judge."""
+    """Turns with an extra reward whatever the outcome, picked by a query or by a judge."""
 
     sql: str | None = Field(None, description="query of attempt_id and step of the picked turns")
     judge: str | None = Field(None, description="entry of models.yaml to ask, once a dialogue")
@@ -51,7 +51,7 @@ class ProcessReward(Strict):
 
 
 class RewardSettings(Strict):
-    """What an attempt earns, and what that says of its tokens."""
+    """Rewards of attempts, and how they become advantages of tokens."""
 
     sql: str = Field("coalesce(score, 0)", description="expression over the columns of `counted`")
     parts: dict[str, RewardPart] = Field({}, description="in place of `sql`: a weighted sum")
@@ -71,16 +71,16 @@ class RewardSettings(Strict):
 
     @property
     def picked(self) -> float:
-        """The reward of a picked turn; 0 where none is picked."""
+        """The reward of a picked turn; 0 without a process reward."""
         return 0.0 if self.process is None else self.process.weight
 
     def weight_of(self, part: str) -> float:
-        """What a part of the reward is multiplied with."""
+        """Return the weight of a part of the reward."""
         return self.parts[part].weight if part in self.parts else 1.0
 
     @property
     def weighs_cost(self) -> bool:
-        """Whether a preference for lower cost is, or may be, part of it."""
+        """Whether lower cost is, or may be, part of the reward."""
         return self.preference == "task" or bool(self.preference.get("cost"))
 
     @field_validator("preference")
@@ -101,14 +101,15 @@ class RewardSettings(Strict):
 
 
 class DynamicSampling(Strict):
-    """DAPO's: sample on until enough groups have different rewards (arXiv 2503.14476, 3.2)."""
+    """DAPO's dynamic sampling: continue until enough groups have different rewards (arXiv
+    2503.14476, 3.2)."""
 
     round_groups: int = Field(16, ge=1, description="tasks sampled at once")
     most_rounds: int = Field(8, ge=1, description="most rounds of a step")
 
 
 class RolloutSettings(Strict):
-    """What is sampled for a step."""
+    """Settings of a step's sampling."""
 
     groups: int = Field(32, ge=1, description="tasks a step, or groups with different rewards")
     dynamic: DynamicSampling | None = Field(None, description="sample until `groups` groups differ")
@@ -129,7 +130,8 @@ class RolloutSettings(Strict):
 
 
 class EvaluationSettings(Strict):
-    """Held-out tasks, measured greedily before, within and after the training."""
+    """Settings of the evaluations: held-out tasks, measured greedily before, during and after the
+    training."""
 
     split: str = Field("test", description="split of the tasks")
     suite: Suite | None = Field(None, description="held-out tasks of another file or benchmark")
@@ -139,7 +141,7 @@ class EvaluationSettings(Strict):
 
 
 class SelfPlay(Strict):
-    """The other side of a dialogue is played by the policy itself, as it was some rounds before."""
+    """Self-play: an earlier version of the policy plays the other side of a dialogue."""
 
     opponent: str = Field(description="entry of models.yaml that plays the other side")
     every: int = Field(20, ge=1, description="steps of a round; then it gets the policy's weights")
@@ -177,17 +179,17 @@ class PolicyJob(Learning, JobMachine):
 
     @property
     def content(self) -> dict[str, Any]:
-        """The settings that its checkpoint's id depends on, beside its tasks and its base."""
+        """The settings that the checkpoint's id depends on, besides tasks and base."""
         return self.model_dump(mode="json", exclude=set(NOT_CONTENT))
 
     @property
     def by_turns(self) -> bool:
-        """Whether each turn has an advantage of its own, and not each attempt."""
+        """Whether advantages are per turn instead of per attempt."""
         return self.reward.process is not None or self.objective in BY_TURNS
 
     @property
     def others(self) -> tuple[str, ...]:
-        """Entries of models.yaml that it needs besides its base."""
+        """Entries of models.yaml that the job needs besides its base."""
         process, rounds = self.reward.process, self.self_play
         names = {*other_models(self.suite), *other_models(self.evaluation.suite or self.suite)}
         if process is not None and process.judge is not None:
@@ -198,7 +200,7 @@ class PolicyJob(Learning, JobMachine):
 
     @property
     def trained_by(self) -> dict[str, str]:
-        """Entries whose weights the job changes, and by what name."""
+        """Entries whose weights the job changes, and the name of the new weights."""
         own = content_hash(self.content)
         opponent = {} if self.self_play is None else {self.self_play.opponent: f"{own} opponent"}
         return {self.base: own, **opponent}
@@ -221,7 +223,7 @@ class PolicyJob(Learning, JobMachine):
 
 
 def read_policy_job(path: Path) -> PolicyJob:
-    """A job's file. Raises JobError with file, line, field and value."""
+    """Read a job's file. Raises JobError with file, line, field and value."""
     try:
         return read_document(path, JobError).check(PolicyJob, {"folder": path.parent})
     except FileNotFoundError:

@@ -1,7 +1,7 @@
-"""The loop of on-policy training: roll out, reward, train, give the engine the new weights.
+"""The loop of on-policy training: roll out, reward, train, load the new weights into the engine.
 
-With a staleness of 1 the next step's rollouts run while this one is trained. After a kill, the job
-goes on: finished cells and steps are kept, the engine gets the last weights.
+With a staleness of 1 the next step's rollouts run while this one is trained. After a kill the job
+resumes: finished cells and steps stay, and the engine loads the last weights.
 """
 
 import asyncio
@@ -33,7 +33,7 @@ from tutti.tasks.training.stage import WallTimeReached
 
 @dataclass
 class ServedPolicy:
-    """The engine that samples, and that of the opponent where there is one."""
+    """The engine that samples, and the opponent's engine, if there is one."""
 
     job: PolicyJob
     deployment: Deployment
@@ -43,7 +43,7 @@ class ServedPolicy:
     """The step whose weights sample."""
 
     async def begin(self, newest: StepDone | None, adapter: Path | None) -> None:
-        """Serve the newest weights, or `adapter`, which changes nothing, before the first step."""
+        """Serve the newest weights; before the first step, `adapter`, which changes nothing."""
         if newest is not None:
             await self.take(newest)
         elif adapter is not None:
@@ -52,7 +52,7 @@ class ServedPolicy:
             await swap_weights(self._opponent_url(), self.opponent)
 
     async def take(self, done: StepDone) -> None:
-        """Serve what a step made, unless that is served already."""
+        """Serve the weights of a step, unless they are served already."""
         if done.step > self.step and done.weights is not None:
             await self._serve(done.weights)
             engine_id = self.deployment.engine.address.engine_id
@@ -66,11 +66,11 @@ class ServedPolicy:
 
     @property
     def opponent(self) -> Path:
-        """A copy of the opponent's weights, which the trainer will remove."""
+        """Path of a copy of the opponent's weights, because the trainer removes the original."""
         return self.work / "opponent"
 
     def at_rest(self) -> AbstractAsyncContextManager[None]:
-        """While a step is trained: the engine sleeps where the job asks for it."""
+        """Context of a training step, in which the engine sleeps if the job says so."""
         if not self.job.rollouts.engine_sleeps:
             return nullcontext()
         return asleep(self.deployment.engine.address.url)
@@ -90,31 +90,31 @@ class ServedPolicy:
 
 
 def as_sampled(model: Model, job: PolicyJob) -> Model:
-    """The base's entry for rollouts: its tokens are recorded, and it takes adapters only if the job
-    trains one, because they cost an engine much of its speed."""
+    """Return the base's entry for rollouts. It records tokens, and takes adapters only if the job
+    trains one, because they slow an engine down considerably."""
     assert model.engine is not None, f"the flow checks the engine of {job.base}"
     engine = model.engine.model_copy(update={"lora": job.lora is not None})
     return model.model_copy(update={"record_tokens": True, "engine": engine})
 
 
 def adapter_of(job: PolicyJob, base_id: str) -> Adapter | None:
-    """The adapter that the cells of a job measure. They come from the base: the adapter of a step
-    is no artifact, and the one that is entered at the end comes from the cells."""
+    """Return the adapter that the cells of a job measure. Its parent is the base: the adapter of a
+    step is not an artifact, and the final one is derived from the cells."""
     return None if job.lora is None else Adapter(adapter_name(job), base_id, Path())
 
 
 def version_of(job: PolicyJob, step: int) -> str:
-    """How calls name the weights after a step."""
+    """Return the name that calls give to the weights after a step."""
     return f"{job.name}/step-{step}"
 
 
 def adapter_name(job: PolicyJob) -> str:
-    """The served name of the adapter that a job trains."""
+    """Return the served name of the adapter that a job trains."""
     return f"{job.base}-{job.name}"
 
 
 def _copy(weights: Path, folder: Path) -> None:
-    """Copy a folder, whole or not at all."""
+    """Copy a folder, completely or not at all."""
     temporary = folder.with_suffix(".tmp")
     shutil.rmtree(temporary, ignore_errors=True)
     shutil.copytree(weights, temporary)
@@ -127,7 +127,7 @@ Show = Callable[[int, str], None]
 
 @dataclass
 class PolicyRun:
-    """A policy training under way."""
+    """A policy training in progress."""
 
     job: PolicyJob
     cells: PolicyCells
@@ -146,8 +146,8 @@ class PolicyRun:
     _longest_s: float = 0.0
 
     async def to_the_end(self) -> None:
-        """Every step that is left, and the evaluations. Raises the errors of `run_cell`,
-        `swap_weights` and the trainer; the same job goes on from there."""
+        """Run all remaining steps and evaluations. Raises the errors of `run_cell`, `swap_weights`
+        and the trainer; the same job then resumes."""
         catalog, rollouts, evaluations = (
             self.run.catalog,
             self.cells.rollouts,
@@ -164,7 +164,7 @@ class PolicyRun:
             await self.trainer.finish()
 
     async def _resume(self, rollouts: Lease, evaluations: Lease) -> int:
-        """Take over the steps of an earlier process; returns their number."""
+        """Take over the steps of an earlier process; return their number."""
         before, noted = await self.trainer.ready(), self.trainer.noted()
         for each in before:
             more = noted.get(each.step)
@@ -217,7 +217,7 @@ class PolicyRun:
         return replace(batch, figures={**batch.figures, **more})
 
     async def _batch(self, number: int, lease: Lease) -> StepBatch:
-        """Sample a step's rounds until there are groups enough; of finished cells nothing runs."""
+        """Sample a step's rounds until there are enough groups; finished cells do not run again."""
         plan, process = self.cells.rollouts, self.job.reward.process
         catalog, gateway = self.run.catalog, self.served.deployment.gateway
         cells: list[str] = []
@@ -251,7 +251,8 @@ class PolicyRun:
         return taken
 
     async def _evaluate(self, after: int, lease: Lease, done: int | None = None) -> None:
-        """Measure the cell that is planned after `after` steps; `done`: steps, if time ended it."""
+        """Measure the cell planned for the evaluation after `after` steps; `done`: number of steps,
+        if the time limit ended the training."""
         plan = self.cells.evaluations
         cell = plan.cells[self.cells.at.index(after)]
         self.show(after, "held-out tasks")
@@ -269,8 +270,8 @@ class PolicyRun:
         await run_cell(Execution(plan, deployment, catalog, run_id, lease, spending, late), cell)
 
     async def _check_limit(self, number: int, training: "asyncio.Task[StepDone] | None") -> None:
-        """Raise WallTimeReached, with every step that was begun done, where two steps as long as
-        the longest do not fit in before the limit."""
+        """Raise WallTimeReached, with every started step finished, if two steps as long as the
+        longest do not fit before the limit."""
         if self.stop_at is None or time.time() + 2 * self._longest_s < self.stop_at:
             return
         if training is not None:

@@ -1,7 +1,7 @@
-"""The turns of an attempt that are worth more: picked by a query, or by a judge that reads it.
+"""Turns of an attempt with an extra reward, picked by a query or by a judge.
 
-A judge is asked once a dialogue, through the gateway, with role `judge`; its picks are a row of
-`scores`, so a job that goes on asks no second time.
+A judge is called once per dialogue, through the gateway, with role `judge`; its picks are a row of
+`scores`, so a resumed job does not call it again.
 """
 
 import asyncio
@@ -53,10 +53,10 @@ NUMBERS = re.compile(r"\[\s*(?:\d+\s*(?:,\s*\d+\s*)*)?\]")
 
 
 def read_picks(process: ProcessReward | None, names: Sequence[str], home: Home) -> Picks:
-    """The picks of attempts: no turn is picked in a job without a process reward, and an attempt
-    without a judge's verdict is left out. The nth turn is the nth call of the trained model.
+    """Return the picks of attempts. Without a process reward no turn is picked; an attempt without
+    a judge's verdict is left out. The nth turn is the nth call of the trained model.
 
-    Raises JobError for a query that fails or gives other columns.
+    Raises JobError for a query that fails or returns other columns.
     """
     turns: dict[str, list[int]] = {name: [] for name in names}
     for row in query(TURNS, home, {"ids": list(names)}):
@@ -81,12 +81,12 @@ def read_picks(process: ProcessReward | None, names: Sequence[str], home: Home) 
 
 
 def version_of(process: ProcessReward) -> str:
-    """The version of a judge's picks: its prompt's content."""
+    """Return the version of a judge's picks: the content hash of its prompt."""
     return hashlib.sha256(prompt_of(process).encode()).hexdigest()[:16]
 
 
 def prompt_of(process: ProcessReward) -> str:
-    """The judge's prompt. Raises JobError where there is none, or it has no place for the
+    """Return the judge's prompt. Raises JobError if there is none, or it has no placeholder for the
     dialogue."""
     file = process.prompt or PROMPT
     try:
@@ -110,11 +110,11 @@ class ProcessJudge:
     pauses_s: Sequence[float] = PAUSES_S
 
     async def pick_in(self, sweep_id: str, cell_id: str) -> None:
-        """Ask about each attempt of a cell that was not judged yet, and store the picks.
+        """Judge each attempt of a cell that was not judged yet, and store the picks.
 
-        An attempt whose judge names no turns, or cannot read the dialogue, has no pick: a row with
-        the reason. A judge that cannot be reached is asked again after each of `pauses_s`; if it
-        stays away, nothing is stored of the attempt.
+        If the judge names no turns, or cannot read the dialogue, the row has no pick but the
+        reason. An unreachable judge is tried again after each of `pauses_s`; if it remains
+        unreachable, nothing is stored for the attempt.
         """
         version, home = version_of(self.process), self.catalog.home
         names = [row["attempt_id"] for row in query(REWARDED, home, {"cell": cell_id})]
@@ -138,7 +138,7 @@ class ProcessJudge:
         await asyncio.to_thread(commit, self.catalog, {"scores": rows})
 
     async def _ask(self, dialogues: Mapping[str, str]) -> dict[str, JudgeReply]:
-        """The judge's replies by attempt, without those that got no answer."""
+        """Return the judge's replies by attempt; attempts without a reply are left out."""
         prompt, gate = prompt_of(self.process), asyncio.Semaphore(AT_ONCE)
         replies: dict[str, JudgeReply] = {}
         async with open_judge(self.url, self.served) as judge_of:
@@ -168,7 +168,7 @@ def numbers_in(text: str) -> list[int] | None:
 
 
 def _dialogues(names: Sequence[str], home: Home) -> dict[str, str]:
-    """Dialogues for a judge; the turns of the trained model are numbered from 0."""
+    """Return dialogues for a judge; the turns of the trained model are numbered from 0."""
     lines: dict[str, list[str]] = {name: [] for name in names}
     turns = Counter[str]()
     for row in query(MESSAGES, home, {"ids": list(names)}):
@@ -183,7 +183,7 @@ def _dialogues(names: Sequence[str], home: Home) -> dict[str, str]:
 
 
 def _judged(names: Sequence[str], version: str, home: Home) -> dict[str, dict[str, Any]]:
-    """The judge's verdict on each attempt that it was asked about."""
+    """Return the judge's verdict on each attempt that was judged."""
     rows = query(JUDGED, home, {"ids": list(names), "version": version})
     details = {row["attempt_id"]: json.loads(row["detail"]) for row in rows}
     return {n: each for n, each in details.items() if each.get("failed", UNREAD) in FINAL}

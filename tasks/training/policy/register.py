@@ -1,4 +1,4 @@
-"""A policy job from its cells to a registered checkpoint with its held-out scores."""
+"""Running a policy job from its cells to a registered checkpoint with its held-out scores."""
 
 import shutil
 from collections.abc import Mapping
@@ -40,8 +40,8 @@ SCORES = (
 
 
 def held_out_score(cell_id: str, home: Home) -> dict[str, Any]:
-    """Mean score and accuracy of a cell with their 95 % intervals over tasks, whose trials are no
-    tasks of their own; pass@k where every task has k trials."""
+    """Return the mean score and accuracy of a cell with their 95 % intervals over tasks, not
+    trials; pass@k if every task has k trials."""
     scores: dict[str, list[float]] = {}
     right: dict[str, list[float]] = {}
     for row in query(SCORES, home, {"cell": cell_id}):
@@ -65,8 +65,8 @@ def held_out_score(cell_id: str, home: Home) -> dict[str, Any]:
 
 
 def paired(evaluated: Mapping[int, str], home: Home) -> dict[str, Any] | None:
-    """The mean score of the last evaluation against the first, by task; None where there is only
-    one. `evaluated`: cells by steps."""
+    """Return the difference of mean score between the last and first evaluation, paired by task;
+    None with only one. `evaluated`: cells by steps."""
     cells = [evaluated[after] for after in sorted(evaluated)]
     if len(cells) < 2 or cells[0] == cells[-1]:
         return None
@@ -78,7 +78,7 @@ def paired(evaluated: Mapping[int, str], home: Home) -> dict[str, Any] | None:
 
 
 def summary_table(card: Mapping[str, Any]) -> tuple[Table, list[dict[str, Any]]]:
-    """Held-out scores after each evaluation, and the difference of the last to the first."""
+    """Return held-out scores after each evaluation, and the difference of the last to the first."""
     rows = []
     for after, each in card["held_out"].items():
         row = {"after step": after, "tasks": each["n"], "score": f"{each['score']:.1%}"}
@@ -104,8 +104,8 @@ async def train_policy_job(
     show: Show,
     on_step: Report = lambda row: None,
 ) -> Checkpoint:
-    """Run a job to its end and register its checkpoint; an existing one is reused. `on_step` is
-    called with all figures of each step that is done. Raises TrainingFailed."""
+    """Run a job to its end and register its checkpoint, or reuse an existing one. `on_step` is
+    called with all figures of each finished step. Raises TrainingFailed."""
     catalog = run.catalog
     base = weights_folder(deployment.model)
     base_id = weights_of(deployment.model)
@@ -154,7 +154,7 @@ async def train_policy_job(
 def _register(
     checkpoint: Checkpoint, trained: Path, parents: list[str], steps: list[dict[str, Any]], run: Run
 ) -> None:
-    """Move the trained weights to their place and enter them; after a kill, once more."""
+    """Move the trained weights to their place and enter them; repeated after a kill."""
     if checkpoint.folder.is_dir():  # moved by a process that was killed before it had entered it
         shutil.rmtree(checkpoint.folder)
     trained.rename(checkpoint.folder)

@@ -1,4 +1,5 @@
-"""The trainer's process as the loop sees it: a batch in, new weights and figures out."""
+"""The loop's interface to the trainer's process: batches go in, new weights and figures come
+out."""
 
 import asyncio
 import contextlib
@@ -21,13 +22,13 @@ from tutti.tasks.training.stage import TRAINER, Report, ReportLog, TrainingFaile
 def collapse(
     figures: Sequence[Mapping[str, Any]], steps: int = 10, entropy: float = 0.005
 ) -> str | None:
-    """Why the training should stop after these steps (in order); None where it should go on.
+    """Return why the training should stop after these steps (in order); None if it should continue.
 
-    The policy has collapsed if the last `steps` had dead groups only (single ones are usual), the
-    entropy (nats a token; a small model of short answers that still learns has 0.01 to 0.1) was
-    below the bound when it was last measured (such steps change no weights), and the attempts earn
-    less than they did over as many steps before: a policy that solves every task has dead groups
-    too, and is no failure.
+    The policy has collapsed if three conditions hold: the last `steps` had dead groups only (single
+    ones are usual); the entropy (nats per token; a small model of short answers that still learns
+    has 0.01 to 0.1) was below the bound when last measured (such steps change no weights); and the
+    attempts earn less than over as many steps before. The third is needed because a policy that
+    solves every task also has only dead groups.
     """
     last, before = figures[-steps:], figures[:-steps]
     if len(last) < steps or any(each["dead_group_share"] < 1.0 for each in last):
@@ -57,7 +58,7 @@ FIRST_ADAPTER = "weights-000000"
 
 @dataclass(frozen=True)
 class StepDone:
-    """A step's figures, and the weights that it made (None before the first that was written)."""
+    """A step's figures, and the weights after it (None before the first were written)."""
 
     step: int
     figures: dict[str, Any]
@@ -65,7 +66,7 @@ class StepDone:
 
 
 class PolicyTrainer:
-    """A running trainer; a context manager that ends it. Its state survives in `work`."""
+    """A running trainer, as a context manager that ends it. Its state survives in `work`."""
 
     def __init__(
         self,
@@ -76,7 +77,7 @@ class PolicyTrainer:
         on_step: Report = lambda row: None,
         gpus: GpuLease | None = None,
     ) -> None:
-        """`on_step` is called with all figures of each step that is done."""
+        """`on_step` is called with all figures of each finished step."""
         self._settings, self._work, self._out, self._catalog = settings, work, out, catalog
         self._on_step, self._gpus = on_step, gpus
         self._figures_file = work / "figures.jsonl"
@@ -84,7 +85,7 @@ class PolicyTrainer:
         self._rows: list[dict[str, Any]] = []
 
     def __enter__(self) -> "PolicyTrainer":
-        """Start it. Raises TrainingFailed."""
+        """Start the trainer. Raises TrainingFailed."""
         self._work.mkdir(parents=True, exist_ok=True)
         (self._work / "end").unlink(missing_ok=True)
         file = self._work / "settings.json"
@@ -104,26 +105,26 @@ class PolicyTrainer:
 
     @property
     def adapter(self) -> Path | None:
-        """The adapter before the first step, which changes nothing; None where whole weights are
+        """The adapter before the first step, which changes nothing; None if whole weights are
         trained."""
         return None if self._settings.lora is None else self._work / FIRST_ADAPTER
 
     async def ready(self) -> list[StepDone]:
-        """The steps that were done before it was started, once it is ready."""
+        """Wait until the trainer is ready; return the steps finished before it started."""
         await self._wait(lambda row: "ready" in row, START_TIMEOUT_S)
         for _, row in sorted(self.noted().items()):
             self._on_step(row)
         return [self._done(row) for row in self._rows if "step" in row]
 
     async def train(self, step: int, batch: StepBatch) -> StepDone:
-        """Take a step. Raises TrainingFailed with the trainer's words."""
+        """Take a step. Raises TrainingFailed with the trainer's message."""
         file = self._work / f"batch-{step:06d}.parquet"
         await asyncio.to_thread(write_batch, batch, file)
         return self._done(await self._wait(lambda row: row.get("step") == step, STEP_TIMEOUT_S))
 
     def note(self, step: int, figures: Mapping[str, Any]) -> None:
-        """Store the figures of a step that its trainer does not know, for a job that goes on.
-        Raises TrainingFailed where they say that the policy has collapsed."""
+        """Store figures of a step that its trainer does not know, for a resumed job. Raises
+        TrainingFailed if they show that the policy has collapsed."""
         row = {"step": step, **figures}
         noted = self._noted = self.noted() | {step: row}
         with self._figures_file.open("a") as out:
@@ -136,8 +137,8 @@ class PolicyTrainer:
             )
 
     def noted(self) -> dict[int, dict[str, Any]]:
-        """The figures noted so far, by step; a line that a kill cut off is ended, and left out
-        unless it is whole."""
+        """Return the stored figures by step. A last line that a kill truncated is terminated, and
+        left out if it is incomplete."""
         if self._noted is not None:
             return self._noted
         text = self._figures_file.read_text() if self._figures_file.is_file() else ""
@@ -152,7 +153,7 @@ class PolicyTrainer:
         return noted
 
     async def finish(self) -> None:
-        """End it; the checkpoint is in `out` then."""
+        """End the training; the checkpoint is then in `out`."""
         (self._work / "end").touch()
         deadline = time.monotonic() + END_TIMEOUT_S
         while self._is_alive():
@@ -167,7 +168,7 @@ class PolicyTrainer:
     async def _wait(
         self, is_awaited: Callable[[dict[str, Any]], bool], timeout_s: float
     ) -> dict[str, Any]:
-        """The first report of the trainer that `is_awaited` accepts."""
+        """Return the trainer's first report that `is_awaited` accepts."""
         deadline = time.monotonic() + timeout_s
         while True:
             alive = self._is_alive()

@@ -57,11 +57,11 @@ def build_set(
     objective: str = "sft",
     base: Path | None = None,
 ) -> TrainingSet:
-    """The training set of a query; an existing one is reused. `ends`: ids that end a turn; `base`:
-    the model whose ids recorded ones must be.
+    """Build the training set of a query, or reuse an existing one. `ends`: ids that end a turn;
+    `base`: the model that recorded ids must come from.
 
-    Raises JobError where the query fails, gives what the objective cannot train on, or leaves
-    nothing to train on, and StoreError.
+    Raises JobError if the query fails, if the objective cannot train on its rows, or if nothing is
+    left to train on, and StoreError.
     """
     assert data.query is not None, "a set of attempts has a query"
     chosen = chosen_by(data.query, objective, catalog)
@@ -104,8 +104,8 @@ def build_set(
 
 
 def left_out(data: TrainingData, objective: str, catalog: Catalog) -> Counter[str]:
-    """How much of a query or a file may not be trained on, by reason; no embedder is asked. Raises
-    JobError."""
+    """Count the attempts or lines that may not be trained on, by reason, without an embedder.
+    Raises JobError."""
     guard = HeldOut.of(catalog.home, data.splits)
     if data.file is not None:
         return Counter(_copies(_conversations_in(data.file), guard).values())
@@ -115,7 +115,7 @@ def left_out(data: TrainingData, objective: str, catalog: Catalog) -> Counter[st
 
 
 def conversation_set(data: TrainingData, catalog: Catalog) -> TrainingSet:
-    """The training set of a file of conversations. Raises JobError with file and line, or where
+    """Build the training set of a file of conversations. Raises JobError with file and line, or if
     nothing is left to train on."""
     assert data.file is not None, "a set of conversations has a file"
     every, guard = _conversations_in(data.file), HeldOut.asked_by(data, catalog.home)
@@ -126,8 +126,8 @@ def conversation_set(data: TrainingData, catalog: Catalog) -> TrainingSet:
 def made_conversations(
     rows: Sequence[dict[str, Any]], parents: Sequence[str], catalog: Catalog
 ) -> TrainingSet:
-    """The training set of conversations that a program made from `parents`. Raises JobError where
-    there are none."""
+    """Build the training set of conversations that a program generated from `parents`. Raises
+    JobError if there are none."""
     if not rows:
         raise JobError("no conversations to train on, because no task passed the gates")
     every = {f"line {n}": row for n, row in enumerate(rows, 1)}
@@ -142,7 +142,7 @@ def _freeze_conversations(
     share: float = 0.0,
     parents: Sequence[str] = (),
 ) -> TrainingSet:
-    """Those that copy no held-out text. Raises JobError if there are none."""
+    """Freeze the conversations that copy no held-out text. Raises JobError if there are none."""
     reasons = _copies(every, guard)
     rows = [row for name, row in every.items() if name not in reasons]
     if not rows:
@@ -156,7 +156,7 @@ def _freeze_conversations(
 
 
 def _conversations_in(file: Path) -> dict[str, dict[str, Any]]:
-    """The rows of a file, by their lines. Raises JobError."""
+    """Return the rows of a file by line. Raises JobError."""
     try:
         lines = file.read_text(encoding="utf-8").splitlines()
     except (OSError, UnicodeDecodeError) as error:
@@ -178,7 +178,7 @@ def _conversations_in(file: Path) -> dict[str, dict[str, Any]]:
 
 
 def _copies(rows: Mapping[str, Mapping[str, Any]], guard: HeldOut) -> dict[str, str]:
-    """Conversations in which a message copies a held-out text, and why."""
+    """Return the conversations with a message that copies a held-out text, and the reason."""
     return guard.of_texts({name: list(said_in(row["messages"])) for name, row in rows.items()})
 
 
@@ -193,7 +193,7 @@ def _left_out(
     guard: HeldOut,
     home: Home,
 ) -> dict[str, str]:
-    """Attempts that may not be trained on, and why."""
+    """Return the attempts that may not be trained on, and the reason."""
     programs = query(PROGRAMS, home, {"ids": sorted(attempts)})
     said = {row["attempt_id"]: row["said"] or [] for row in programs}
     why = {each.attempt_id: "no such attempt" for each in chosen if each.attempt_id not in attempts}
@@ -203,7 +203,7 @@ def _left_out(
 def _recorded(
     chosen: Sequence[Chosen], ends: frozenset[int], home: Home, reasons: dict[str, str]
 ) -> tuple[Rows, dict[str, Any]]:
-    """Rows of recorded ids, and counts; `reasons` gets the attempts that have none."""
+    """Return rows of recorded ids, and counts; attempts without ids are added to `reasons`."""
     rows: Rows = []
     every: list[AttemptSequences] = []
     names = [each.attempt_id for each in chosen]
@@ -225,7 +225,8 @@ def _tokens(rows: Sequence[Mapping[str, Any]]) -> dict[str, int]:
 
 
 def _conversations(chosen: Sequence[Chosen], home: Home, reasons: dict[str, str]) -> Rows:
-    """Rows of messages, for the trainer to tokenise; `reasons` gets the attempts that have none."""
+    """Return rows of messages, which the trainer tokenises; attempts without messages are added to
+    `reasons`."""
     rows: Rows = []
     names = [each.attempt_id for each in chosen]
     for place, found in rows_by_attempt(MESSAGES, names, home):
@@ -243,8 +244,8 @@ def _conversations(chosen: Sequence[Chosen], home: Home, reasons: dict[str, str]
 
 
 def message_of(row: Mapping[str, Any], weight: float | None = None) -> dict[str, Any]:
-    """A row of `messages` in the form of chat templates: arguments as objects, and the weight of
-    the assistant's turns where one is given."""
+    """Convert a row of `messages` to the form of chat templates, with arguments as objects and
+    `weight`, if given, on assistant turns."""
     message: dict[str, Any] = {"role": row["role"], "content": row["content"] or ""}
     message |= {n: row[n] for n in ("reasoning", "tool_call_id", "name") if row[n]}
     if row["tool_calls"]:
@@ -266,8 +267,8 @@ def _arguments(text: str | None) -> Any:
 
 
 def _aside(tasks: Sequence[str], share: float) -> list[bool]:
-    """Which rows are kept aside, by their tasks: all of a task, so that none is on both sides. At
-    least one task is, and one is not, where there are two."""
+    """Return which rows are held out. All rows of a task are on one side; with two or more tasks,
+    each side has at least one."""
     every = sorted(set(tasks))
     if share == 0 or len(every) < 2:
         return [False] * len(tasks)

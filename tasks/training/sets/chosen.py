@@ -1,4 +1,4 @@
-"""The attempts that a query names, each with its weight, label or pair, and their sequences.
+"""The attempts that a query selects, each with its weight, label or pair, and their sequences.
 
 The order does not depend on the query's, so that the same attempts make the same training set.
 """
@@ -29,7 +29,7 @@ TURNS = "the sides of its pair differ in turns"
 
 @dataclass(frozen=True)
 class Chosen:
-    """An attempt that the query names."""
+    """An attempt that the query selects."""
 
     attempt_id: str
     weight: float = 1.0
@@ -39,8 +39,8 @@ class Chosen:
 
 
 def chosen_by(sql: str, objective: str, catalog: Catalog) -> list[Chosen]:
-    """What a query names; the two sides of a pair one after the other. Raises JobError where it
-    fails, or gives what the objective cannot train on."""
+    """Return the attempts of a query; the two sides of a pair are adjacent. Raises JobError if the
+    query fails, or if the objective cannot train on its rows."""
     rows = rows_of(sql, catalog.home, "data.from")
     if not rows:
         raise JobError("data.from: the query gives no row")
@@ -100,10 +100,10 @@ def whole_pairs(
     objective: str,
     reasons: dict[str, str],
 ) -> list[dict[str, Any]]:
-    """Rows of pairs that are whole; `reasons` gets the attempts of which no row is left.
+    """Return the rows of complete pairs; attempts without such a row are added to `reasons`.
 
-    A side is one sequence: a loss over two answers to one prompt cannot say which of an attempt's
-    several sequences answers which of the other's. SDPO compares sides of equally many turns only.
+    A side must be one sequence: with several, the loss over two answers to one prompt cannot tell
+    which of them answer the same prompt. For SDPO, both sides must have equally many turns.
     """
     sides: dict[int, tuple[list[Any], list[Any]]] = {}
     for row in rows:
@@ -148,7 +148,7 @@ UNRECORDED, CUT = "no token ids were recorded", "every answer was cut"
 def rows_by_attempt(
     sql: str, names: Sequence[str], home: Home
 ) -> Iterator[tuple[int, list[dict[str, Any]]]]:
-    """The place of each name, and its rows of a statement over `$ids`."""
+    """Yield the index of each name and its rows of a statement that uses `$ids`."""
     for first in range(0, len(names), AT_ONCE):
         some = names[first : first + AT_ONCE]
         rows: dict[str, list[dict[str, Any]]] = {}
@@ -160,8 +160,8 @@ def rows_by_attempt(
 def read_sequences(
     names: Sequence[str], ends: frozenset[int], home: Home, reasons: dict[str, str]
 ) -> Iterator[tuple[int, AttemptSequences]]:
-    """The place of each attempt of which ids were recorded, and its sequences. `ends` are the ids
-    that end a turn; `reasons` gets the attempts that have nothing to train on."""
+    """Yield the index of each attempt with recorded ids and its sequences. `ends` are the ids that
+    end a turn; attempts with nothing to train on are added to `reasons`."""
     for place, calls in rows_by_attempt(CALLS, names, home):
         name = names[place]
         try:
@@ -178,12 +178,12 @@ def read_sequences(
 
 
 def row_of(name: str, sequence: TokenSequence, values: Sequence[float]) -> dict[str, Any]:
-    """A sequence as the trainer reads it; `values` [n] are weights or advantages of its ids."""
+    """A sequence as a row for the trainer; `values` [n] are weights or advantages of its ids."""
     row = {"name": name, "ids": sequence.ids, "turns": sequence.turns, "values": list(values)}
     return row | {"logprobs": sequence.logprobs, "wanted": None, "pair": None}
 
 
 def counts_of(every: Sequence[AttemptSequences]) -> dict[str, Any]:
-    """Answers that were cut, and sequences that began after the first, by reason."""
+    """Count truncated answers, and sequences after the first of an attempt by reason."""
     breaks: Counter[str] = sum((each.breaks for each in every), Counter())
     return {"truncated_calls": sum(each.truncated for each in every), "breaks": dict(breaks)}

@@ -54,8 +54,8 @@ class FrozenRows:
 
 
 def parents_of(attempts: Sequence[Mapping[str, Any]], catalog: Catalog) -> list[str]:
-    """The artifacts that attempts came from: their cells, which lead on to task sets, engines and
-    checkpoints; of attempts of no known cell their engines and their tasks' sets."""
+    """Return the parent artifacts of attempts: their cells, which lead to task sets, engines and
+    checkpoints; for attempts without a known cell, their engines and task sets."""
     cells = _known({row["cell_id"] for row in attempts}, catalog)
     others = [row for row in attempts if row["cell_id"] not in cells]
     ids = {"ids": sorted({row["task_id"] for row in others})}
@@ -65,7 +65,7 @@ def parents_of(attempts: Sequence[Mapping[str, Any]], catalog: Catalog) -> list[
 
 
 def freeze(frozen: FrozenRows, manifest: dict[str, Any], catalog: Catalog) -> TrainingSet:
-    """Write a training set and enter it, unless it is there. Raises StoreError."""
+    """Write a training set and enter it in the catalog, unless it exists. Raises StoreError."""
     folder = catalog.home.artifact_folder(frozen.set_id)
     suffix = ".jsonl" if "messages" in frozen.rows[0] else ".parquet"
     file, held_out = folder / f"rows{suffix}", folder / f"held_out{suffix}"
@@ -86,7 +86,7 @@ def freeze(frozen: FrozenRows, manifest: dict[str, Any], catalog: Catalog) -> Tr
 
 
 def _known(ids: set[Any], catalog: Catalog) -> set[str]:
-    """Those that are artifacts."""
+    """Return the ids that are artifacts."""
     names = sorted(each for each in ids if each is not None)
     rows = query(KNOWN, catalog.home, {"ids": names}) if names else []
     return {row["artifact_id"] for row in rows}

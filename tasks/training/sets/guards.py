@@ -1,7 +1,7 @@
 """Guards of a training set: no attempt of a held-out task, no copy of a held-out text, no ids of
 another tokenizer.
 
-Held out are the questions of tasks of all splits that may not be trained on, and the user's own
+Held-out texts are the questions of tasks in splits that may not be trained on, and the user's own
 files (`leaks`).
 """
 
@@ -40,13 +40,13 @@ class HeldOut:
 
     @classmethod
     def of(cls, home: Home, splits: Iterable[str] = ("train",)) -> "HeldOut":
-        """Those of a store and the splits that may be trained on, without an embedder. Raises
-        UsageError."""
+        """Return the held-out tasks of a store, given the splits that may be trained on, without an
+        embedder. Raises UsageError."""
         return cls(query(TASKS, home), frozenset(splits), own_texts(home))
 
     @classmethod
     def asked_by(cls, data: TrainingData, home: Home) -> "HeldOut":
-        """Those of a job, with its embedder. Raises UsageError."""
+        """Return the held-out tasks and texts for a job, with its embedder. Raises UsageError."""
         given = data.embedder
         embedder = EndpointEmbedder(given.url, given.model, given.dimensions) if given else None
         held = cls.of(home, data.splits)
@@ -54,7 +54,7 @@ class HeldOut:
 
     @cached_property
     def splits(self) -> Mapping[str, set[str]]:
-        """Task to its splits; a task that is not here is of no task set."""
+        """The splits of each task; a task that is absent is in no task set."""
         splits: dict[str, set[str]] = {}
         for row in self.tasks:
             splits.setdefault(row["task_id"], set()).add(row["split"])
@@ -68,15 +68,16 @@ class HeldOut:
 
     @property
     def guards(self) -> dict[str, str]:
-        """The guards, and whether each was run."""
+        """The guards, and whether each one ran."""
         by = "not run: no data.embedder" if self.embedder is None else str(self.embedder.describe())
         return {"copies": f"run: {len(self.index.texts)} held-out texts", "rewordings": by}
 
     def of_attempts(
         self, attempts: Iterable[Mapping[str, Any]], said: Mapping[str, Sequence[str]]
     ) -> dict[str, str]:
-        """Attempts that are left out, and why. `said`: texts of those of no task set, which are all
-        compared; of others it is the task's question."""
+        """Return the attempts to leave out, and the reason. `said` has the texts of attempts whose
+        task is in no task set, which are all compared; of other attempts the task's question is
+        compared."""
         reasons, texts = {}, {}
         questions = {row["task_id"]: row["question"] or "" for row in self.tasks}
         for row in attempts:
@@ -94,7 +95,7 @@ class HeldOut:
         return reasons | self.of_texts(texts)
 
     def of_texts(self, groups: Mapping[str, Sequence[str]]) -> dict[str, str]:
-        """Groups of texts that are left out because one copies a held-out text, and why."""
+        """Return the groups of texts in which one copies a held-out text, and the reason."""
         texts = list(dict.fromkeys(text for group in groups.values() for text in group))
         least = {} if self.least is None else {"least": self.least}
         leaks = dict(zip(texts, self.index.find_all(texts, self.embedder, **least), strict=True))
@@ -106,8 +107,8 @@ class HeldOut:
 
 
 def vocabulary_of(folder: Path) -> str | None:
-    """The hash of a model's tokens: vocabulary, merges and added tokens, however the file is
-    written. None where there is no tokenizer.json."""
+    """Return the hash of a model's vocabulary, merges and added tokens, independent of the file's
+    format; None without a tokenizer.json."""
     file = folder / "tokenizer.json"
     if not file.is_file():
         return None
@@ -123,9 +124,9 @@ def vocabulary_of(folder: Path) -> str | None:
 def foreign_engines(
     engine_ids: Iterable[str | None], base: Path, catalog: Catalog
 ) -> dict[str, bool | None]:
-    """Whether the tokens of each engine differ from the base's: ids of another vocabulary would be
-    trained as other words. None where that is unknown: an endpoint that others serve, or a model
-    whose folder is gone."""
+    """Return whether each engine's tokens differ from the base's; ids of another vocabulary would
+    be trained as other words. None if unknown: an external endpoint, or a model whose folder is
+    missing."""
     own = vocabulary_of(base)
     is_foreign: dict[str, bool | None] = {}
     for engine_id in {each for each in engine_ids if each is not None}:

@@ -1,8 +1,8 @@
-"""Training sequences from recorded ids, never from text that is tokenised again.
+"""Training sequences from recorded ids; text is never tokenised again.
 
-A call whose prompt begins with a sequence exactly continues it; where a template or an agent has
-rewritten earlier messages (thinking stripped, context cut, a branch), a new sequence begins, and
-the reason is counted.
+A call whose prompt begins with exactly an existing sequence continues it. If a template or an agent
+rewrote earlier messages (thinking stripped, context cut, a branch), a new sequence begins, and the
+reason is counted.
 """
 
 from collections import Counter
@@ -18,7 +18,7 @@ FIRST, ANSWER, HISTORY = "first", "answer rewritten", "history rewritten"
 
 @dataclass(frozen=True)
 class RecordedCall:
-    """A call of the trained model, as the engine saw it."""
+    """A call of the trained model, as the engine recorded it."""
 
     call_id: str
     prompt: Sequence[int]
@@ -27,13 +27,14 @@ class RecordedCall:
     weights: str | None = None  # Their version at its start
 
     def is_truncated(self, ends: frozenset[int]) -> bool:
-        """Whether it was cut: its last id ends no turn. (`finish_reason` is unsure for tools.)"""
+        """Whether the answer was truncated: its last id ends no turn. (`finish_reason` is
+        unreliable with tools.)"""
         return not self.completion or self.completion[-1] not in ends
 
 
 @dataclass
 class TokenSequence:
-    """n ids that one model read and wrote."""
+    """A sequence of n ids that one model read and wrote."""
 
     ids: list[int] = field(default_factory=list)
     turns: list[int] = field(default_factory=list)
@@ -46,15 +47,15 @@ class TokenSequence:
 
     @property
     def trained(self) -> int:
-        """Ids with a mask."""
+        """Number of ids to train on."""
         return sum(turn != NOT_TRAINED for turn in self.turns)
 
     def continues(self, prompt: Sequence[int]) -> bool:
-        """Whether a prompt begins with all of it."""
+        """Whether a prompt begins with the whole sequence."""
         return len(prompt) >= len(self.ids) and list(prompt[: len(self.ids)]) == self.ids
 
     def add(self, call: RecordedCall, turn: int) -> None:
-        """Continue with a call's new ids; `turn` is -1 where its answer is not to be trained."""
+        """Append a call's new ids; `turn` is -1 if its answer is not trained on."""
         new = call.prompt[len(self.ids) :]
         self.ids += [*new, *call.completion]
         self.turns += [NOT_TRAINED] * len(new) + [turn] * len(call.completion)
@@ -75,7 +76,7 @@ class AttemptSequences:
 
 
 def sequences_of(calls: Iterable[RecordedCall], ends: frozenset[int]) -> AttemptSequences:
-    """The sequences of one attempt's calls, in order; `ends` are the ids that end a turn."""
+    """Return the sequences of one attempt's calls, in order; `ends` are the ids that end a turn."""
     every: list[TokenSequence] = []
     truncated, turns = 0, 0
     for turn, call in enumerate(calls):
@@ -93,10 +94,10 @@ def sequences_of(calls: Iterable[RecordedCall], ends: frozenset[int]) -> Attempt
 
 
 def recorded_calls(rows: Sequence[Mapping[str, Any]]) -> list[RecordedCall] | None:
-    """The turns (`is_turn`) of one attempt from all its rows of `calls`, in their order.
+    """Return the turns (`is_turn`) of one attempt from all its rows of `calls`, in order.
 
-    None where ids or log probabilities of a turn were not recorded, or do not belong together.
-    Raises BrokenSpans.
+    None if ids or log probabilities of a turn were not recorded, or do not match. Raises
+    BrokenSpans.
     """
     turns = [row for row in rows if row["is_turn"]]
     prompts = read_prompts(rows, {row["call_id"] for row in turns})
@@ -112,7 +113,7 @@ def recorded_calls(rows: Sequence[Mapping[str, Any]]) -> list[RecordedCall] | No
 
 
 def _why(every: Sequence[TokenSequence], call: RecordedCall) -> str:
-    """Why a call continues no sequence: an answer has changed in the prompt, or all before it."""
+    """Why a call continues no sequence: the prompt changes an answer, or everything before it."""
     if not every:
         return FIRST
     last = every[-1]

@@ -1,8 +1,8 @@
 """The trainer's process: ``python -m tutti.tasks.training.trainer --settings FILE --out FOLDER``.
 
-In the models environment. With ``--work FOLDER`` it trains a policy on the batches that appear
-there (`serve`), else on a fixed set. Prints one JSON object a report; the platform reads them from
-its log. Exits with 5 where it was saved before its wall-time limit.
+It runs in the models environment. With ``--work FOLDER`` it trains a policy on the batches that
+appear there (`serve`), otherwise on a fixed set. It prints one JSON object per report, which the
+platform reads from its log. It exits with 5 if it saved its state before its wall-time limit.
 """
 
 import argparse
@@ -21,7 +21,7 @@ from tutti.tasks.training.trainer.world import join_world
 
 
 def main() -> None:
-    """Train and save; see ``--help``."""
+    """Train and save the model; see ``--help``."""
     parser = argparse.ArgumentParser(description="Train a checkpoint, or a policy on batches.")
     parser.add_argument("--settings", required=True, type=Path, help="TrainerSettings, JSON")
     parser.add_argument("--out", required=True, type=Path, help="folder for the checkpoint")

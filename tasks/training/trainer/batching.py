@@ -1,8 +1,8 @@
-"""Cut a step's rows into micro-batches, padded or packed.
+"""Cutting a step's rows into micro-batches, padded or packed.
 
-Neither layout lets a token see another sequence: in `rows` padding comes last and attention looks
-back only; in `packed` positions begin at 0 with each sequence, and no attention mask is given, so
-that transformers finds the sequences' starts (a mask of ones would mix them).
+In neither layout does a token see another sequence. In `rows`, padding comes last and attention
+looks back only. In `packed`, positions begin at 0 with each sequence and no attention mask is
+given, so that transformers detects where sequences start (a mask of ones would mix them).
 """
 
 from collections.abc import Iterator, Sequence
@@ -19,7 +19,7 @@ Tensor = Any
 
 @dataclass(frozen=True)
 class MicroBatch:
-    """T trained tokens of S rows, and what the model reads."""
+    """T trained tokens of S rows, and the model's input."""
 
     ids: Tensor  # [B, L] int64
     positions: Tensor | None  # [B, L] int64 where packed; None: 0 to L - 1
@@ -34,7 +34,7 @@ class MicroBatch:
     rows: tuple[Row, ...]
 
     def to(self, device: Any) -> "MicroBatch":
-        """Its copy on a device."""
+        """Return a copy on a device."""
         moved = {name: v.to(device) for name, v in vars(self).items() if torch.is_tensor(v)}
         places = (self.places[0].to(device), self.places[1].to(device))
         return replace(self, places=places, **moved)
@@ -43,7 +43,8 @@ class MicroBatch:
 def row_groups(
     rows: Sequence[Row], most_tokens: int, packed: bool, unit: int
 ) -> Iterator[list[Row]]:
-    """The rows of each micro-batch: at most `most_tokens` ids (one unit may have more)."""
+    """Yield the rows of each micro-batch: at most `most_tokens` ids (a single unit may have
+    more)."""
     units = [rows[first : first + unit] for first in range(0, len(rows), unit)]
     units.sort(key=lambda each: max(len(row.ids) for row in each))
     batch: list[Row] = []
@@ -59,7 +60,7 @@ def row_groups(
 
 
 def collate(rows: Sequence[Row], packed: bool) -> MicroBatch:
-    """One micro-batch of all rows."""
+    """Make one micro-batch of all rows."""
     lengths = [len(row.ids) for row in rows]
     if packed:
         ids = torch.tensor([[each for row in rows for each in row.ids]])

@@ -1,6 +1,6 @@
-"""Work beside other trainers: ``python -m tutti.tasks.training.trainer.beside WORK …``.
+"""Work for other trainers: ``python -m tutti.tasks.training.trainer.beside WORK …``.
 
-`tokenise` writes a training set's ids, in the backend's environment; `trl` trains with TRL's
+`tokenise` writes a training set's ids, in the backend's environment. `trl` trains with TRL's
 SFTTrainer, and `measure` prints the held-out loss of a checkpoint or adapter (nats per trained
 token), both in the models environment.
 """
@@ -19,7 +19,7 @@ IGNORED = -100
 
 
 def columns_of(row: Row, form: str) -> dict[str, Any]:
-    """A row's columns: `labels` as LLaMA-Factory stores them, `mask` as TRL does."""
+    """Return a row's columns: `labels` as LLaMA-Factory stores them, `mask` as TRL does."""
     ids = list(row.ids)
     if form == "mask":
         return {"input_ids": ids, "completion_mask": [int(turn >= 0) for turn in row.turns]}
@@ -30,8 +30,8 @@ def columns_of(row: Row, form: str) -> dict[str, Any]:
 
 
 def tokenise(given: argparse.Namespace) -> None:
-    """Write the ids of a training set: recorded ones as they are, those of conversations by the
-    base's chat template, as our own trainer makes them."""
+    """Write the ids of a training set: recorded ids unchanged, and conversations by the base's chat
+    template, as our own trainer does."""
     from datasets import Dataset, DatasetDict
     from transformers import AutoTokenizer
 
@@ -62,8 +62,8 @@ def measure(given: argparse.Namespace) -> None:
 
 
 def trl(given: argparse.Namespace) -> None:
-    """Train as `--config` says; write the checkpoint or adapter, and `trainer_log.jsonl`, into the
-    configuration's `output_dir`."""
+    """Train with the configuration `--config`; write the checkpoint or adapter, and
+    `trainer_log.jsonl`, into its `output_dir`."""
     import torch
     from datasets import load_from_disk
     from transformers import AutoModelForCausalLM, AutoTokenizer, TrainerCallback

@@ -1,5 +1,5 @@
-"""Train on a fixed set to its end, resuming from a saved state. The order of the data follows from
-the seed and the epoch, so the state holds a position only."""
+"""Training on a fixed set to its end, resuming from a saved state. The order of the data follows
+from the seed and the epoch, so the state holds only a position."""
 
 import itertools
 import math
@@ -23,10 +23,10 @@ from tutti.tasks.training.trainer.world import ALONE, World, copy_into, gather, 
 
 
 def save_state(path: Path, stepper: Stepper, progress: dict[str, Any]) -> None:
-    """Write trained weights, optimizer, random state and progress, whole or not at all.
+    """Write trained weights, optimizer, random state and progress, completely or not at all.
 
-    All processes of the stepper's world must ask; it is written when any of them returns. The file
-    has whole tensors, so that another number of processes can go on from it.
+    All processes of the stepper's world must call it; the file exists when any of them returns. It
+    has whole tensors, so that a different number of processes can resume from it.
     """
     world = stepper.world
     names = {id(each) for each in stepper.policy.parameters}
@@ -51,7 +51,8 @@ def save_state(path: Path, stepper: Stepper, progress: dict[str, Any]) -> None:
 
 
 def load_state(path: Path, stepper: Stepper) -> dict[str, Any] | None:
-    """Restore what `save_state` wrote; None, and nothing changed, where there is no such file."""
+    """Restore what `save_state` wrote. Return None, and change nothing, if there is no such
+    file."""
     if not path.is_file():
         return None
     world = stepper.world
@@ -81,7 +82,7 @@ Report = Callable[[dict[str, Any]], None]
 
 
 class OutOfTime(Exception):
-    """The state was saved before the wall-time limit, after `step`."""
+    """The state was saved after `step`, before the wall-time limit."""
 
     def __init__(self, step: int) -> None:
         super().__init__(step)
@@ -91,11 +92,11 @@ class OutOfTime(Exception):
 def fit(
     settings: TrainerSettings, out: Path, state: Path, report: Report, world: World = ALONE
 ) -> dict[str, Any]:
-    """Train; writes checkpoint and best checkpoint into `out`; returns figures of the card.
+    """Train, write checkpoint and best checkpoint into `out`, and return the figures of the card.
 
-    State and best checkpoint stay where they are until the platform has `out`: a kill before that
-    costs the steps since the last state. Raises BadData, Diverged, OutOfTime with the state saved,
-    and ValueError for settings that do not fit together, or a limit before the first step.
+    State and best checkpoint stay in place until the platform has `out`: a kill before that costs
+    the steps since the last state. Raises BadData, Diverged, OutOfTime with the state saved, and
+    ValueError for settings that do not fit together, or a limit before the first step.
     """
     torch.manual_seed(settings.seed)
     policy = Policy(settings, world)
@@ -117,7 +118,7 @@ def fit(
 
 
 class _Run:
-    """One training under way. Whatever a clock decides, the first process decides."""
+    """A training in progress. Decisions that depend on a clock are taken by the first process."""
 
     def __init__(self, stepper: Stepper, progress: dict[str, Any], report: Report) -> None:
         self.settings, self.stepper, self.report = stepper.settings, stepper, report
@@ -131,11 +132,11 @@ class _Run:
 
     @property
     def seconds(self) -> float:
-        """Seconds of training, those before a kill included."""
+        """Seconds of training, including those before a kill."""
         return float(time.monotonic() - self._began)
 
     def to_the_end(self, rows: Sequence[Row], held_out: Sequence[Row], state: Path) -> None:
-        """Take every step that is left."""
+        """Take all remaining steps."""
         settings = self.settings
         for row in self.log:
             self.report(row)  # what was reported before a kill: the platform starts anew
@@ -169,7 +170,7 @@ class _Run:
             self._longest_s = max(self._longest_s, time.monotonic() - step_began)
 
     def _check_limit(self, state: Path) -> None:
-        """Save, and raise OutOfTime, where the next step may not end before the limit."""
+        """Save the state and raise OutOfTime if the next step may not end before the limit."""
         stop_at = self.settings.stop_at
         if stop_at is None:
             return
@@ -187,7 +188,7 @@ class _Run:
 
 
 def _batches(rows: Sequence[Row], settings: TrainerSettings) -> Iterator[list[Row]]:
-    """Steps of rows without end: each epoch in its own order, decided by seed and epoch."""
+    """Yield steps of rows endlessly; the order within each epoch follows from seed and epoch."""
     unit = 2 if settings.objective in PAIRS else 1
     units = [rows[first : first + unit] for first in range(0, len(rows), unit)]
     size = max(1, settings.batch.sequences // unit)

@@ -1,4 +1,4 @@
-"""Model FLOPs of a step, and the device's peak, for MFU. Needs no torch."""
+"""Model FLOPs of a step and the device's peak FLOP/s, for MFU. Needs no torch."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -36,7 +36,7 @@ class ModelSize:
 def step_flops(size: ModelSize, lengths: Sequence[int], trained: int) -> float:
     """Model FLOPs of a training step on sequences of `lengths` ids, of which `trained` are trained.
 
-    6 N a token and 12 L H Q n for each of a sequence of n. Source: PaLM, arXiv 2204.02311,
+    Each token costs 6 N, and 12 L H Q n in a sequence of n. Source: PaLM, arXiv 2204.02311,
     appendix B. Of the 6, 2 are the forward pass, 2 the gradient of the activations, and 2 that of
     the weights, if they are trained. Not counted: lookups of embeddings, recomputation by gradient
     checkpointing, and passes of a reference model.
@@ -47,8 +47,8 @@ def step_flops(size: ModelSize, lengths: Sequence[int], trained: int) -> float:
 
 
 def peak_flops(device: str | None, environment: Mapping[str, str]) -> float | None:
-    """FLOP/s that a device of this name reaches at most; None for a CPU or an unknown device.
-    Raises ValueError for a PEAK_TFLOPS that is no positive number."""
+    """Return the peak FLOP/s of a device by its name; None for a CPU or an unknown device. Raises
+    ValueError if PEAK_TFLOPS is not a positive number."""
     if given := environment.get(PEAK_TFLOPS):
         try:
             tflops = float(given)
@@ -63,7 +63,7 @@ def peak_flops(device: str | None, environment: Mapping[str, str]) -> float | No
 
 
 def size_of(model: Any) -> ModelSize:
-    """The sizes of a transformers model, with or without an adapter."""
+    """Return the sizes of a transformers model, with or without an adapter."""
     causal = model.get_base_model() if hasattr(model, "get_base_model") else model
     config = causal.config.get_text_config()
     heads = config.num_attention_heads

@@ -1,4 +1,4 @@
-"""The model that is trained: loaded, with an adapter or whole, and its log probabilities."""
+"""The model being trained: its loading, with an adapter or whole, and its log probabilities."""
 
 import resource
 import sys
@@ -17,10 +17,10 @@ Tensor = Any
 
 
 class Policy:
-    """A causal language model under training, in parts where the world has several processes."""
+    """A causal language model being trained, sharded if the world has several processes."""
 
     def __init__(self, settings: TrainerSettings, world: World = ALONE) -> None:
-        """Load it, and its tokenizer, from the base's folder."""
+        """Load the model and its tokenizer from the base's folder."""
         self.world, self.device = world, world.device
         self.tokenizer = AutoTokenizer.from_pretrained(settings.base)
         model = _load(settings.base, world)
@@ -41,7 +41,7 @@ class Policy:
 
     @property
     def model(self) -> Any:
-        """The transformers model, or PEFT's around it."""
+        """The transformers model, or the PEFT model that wraps it."""
         return self._scorer.model
 
     @model.setter
@@ -55,20 +55,20 @@ class Policy:
 
     @property
     def size(self) -> int:
-        """All weights, trained or not."""
+        """Number of all weights, trained or not."""
         return sum(each.numel() for each in self.model.parameters())
 
     def log_probs(self, batch: MicroBatch) -> Tensor:
-        """[T] log probabilities of the trained tokens, in float32, with their graph."""
+        """[T] log probabilities of the trained tokens, in float32, with their autograd graph."""
         return self._score(self._scorer, batch, False)[0]
 
     def measured(self, batch: MicroBatch) -> tuple[Tensor, Tensor]:
-        """`log_probs`, and [] the sum of the entropies at the trained tokens, in nats."""
+        """Return `log_probs`, and [] the sum of the entropies at the trained tokens, in nats."""
         return self._score(self._scorer, batch, True)
 
     @property
     def peak_mb(self) -> float:
-        """Most memory so far, in 10^6 bytes: allocated on the GPU, else resident of the process."""
+        """Peak memory so far, in 10^6 bytes: allocated on the GPU, else resident in the process."""
         if self.device.type == "cuda":
             return float(torch.cuda.max_memory_allocated(self.device) / 1e6)
         most = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
@@ -76,7 +76,8 @@ class Policy:
 
     @torch.no_grad()  # type: ignore[untyped-decorator]  # torch is not in this environment
     def reference_log_probs(self, batch: MicroBatch) -> Tensor:
-        """[T] those of the base: the adapter switched off, or a second, frozen copy."""
+        """Return [T] log probabilities of the base: the model with the adapter off, or a second,
+        frozen copy."""
         if self.lora is not None:
             with self.model.disable_adapter():
                 return self.log_probs(batch)
@@ -87,8 +88,8 @@ class Policy:
         return self._score(self._reference, batch, False)[0]
 
     def save(self, out: Path) -> None:
-        """The adapter, or all weights in bf16 with what an engine needs beside them. All processes
-        must ask; the first one writes."""
+        """Save the adapter, or all weights in bf16 with the other files that an engine needs. All
+        processes must call it; the first one writes."""
         if self.lora is None:
             kept = gather(self.model.state_dict().items(), self.world, torch.bfloat16)
         else:
@@ -113,7 +114,7 @@ class Policy:
 
 class _Scorer(torch.nn.Module):  # type: ignore[misc]  # torch is not in this environment
     """A model with its log probabilities, in one forward pass: FSDP gathers a module's weights when
-    it is called, and the head is called apart from the model."""
+    the module is called, and the head is called separately from the model."""
 
     def __init__(self, model: Any) -> None:
         super().__init__()
@@ -122,7 +123,7 @@ class _Scorer(torch.nn.Module):  # type: ignore[misc]  # torch is not in this en
     def forward(
         self, ids: Tensor, positions: Tensor, places: Any, targets: Tensor, entropy: bool
     ) -> tuple[Tensor, Tensor]:
-        """([T] log probabilities, [] the sum of the entropies if `entropy`)."""
+        """Return ([T] log probabilities, [] the sum of the entropies if `entropy`)."""
         causal = _causal(self.model)
         entropies: list[Tensor] | None = [] if entropy else None
         hidden = causal.base_model(
@@ -139,7 +140,7 @@ def _causal(model: Any) -> Any:
 def _token_log_probs(
     causal: Any, hidden: Tensor, targets: Tensor, entropies: list[Tensor] | None
 ) -> Tensor:
-    """[T]; the sum of each chunk's entropies is appended to `entropies`."""
+    """Return [T] log probabilities; append the sum of each chunk's entropies to `entropies`."""
     head, cap = causal.get_output_embeddings(), getattr(causal.config, "final_logit_softcapping", 0)
     rows = max(1, CHUNK_ELEMENTS // head.weight.shape[0])
     chunks = -(-len(targets) // rows)
@@ -164,7 +165,7 @@ def _token_log_probs(
 
 
 def _entropy(logits: Tensor, normaliser: Tensor) -> Tensor:
-    """[] sum over the rows of logits [T, V] of log Z - sum_v p_v logit_v, in nats."""
+    """Return the [] sum over the rows of logits [T, V] of log Z - sum_v p_v logit_v, in nats."""
     probabilities = (logits - normaliser[:, None]).exp_()
     return normaliser.sum() - torch.dot(probabilities.view(-1), logits.view(-1))
 

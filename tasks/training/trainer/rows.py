@@ -11,12 +11,12 @@ from tutti.tasks.training.sets.sequences import NOT_TRAINED, RecordedCall, seque
 
 
 class BadData(Exception):
-    """A file of training data cannot be trained on; the message says where and why."""
+    """Training data that cannot be trained on; the message says where and why."""
 
 
 @dataclass(frozen=True)
 class Row:
-    """One sequence of n ids."""
+    """A sequence of n ids."""
 
     ids: Sequence[int]
     turns: Sequence[int]  # [n] turn of ids that are trained; -1 elsewhere
@@ -28,21 +28,22 @@ class Row:
 
     @property
     def trained(self) -> int:
-        """Ids that are trained; the first of a sequence never is, as nothing predicts it."""
+        """Number of trained ids; the first of a sequence never counts, because nothing predicts
+        it."""
         return sum(turn != NOT_TRAINED for turn in self.turns[1:])
 
 
 @dataclass(frozen=True)
 class RowSet:
-    """Rows, and how many were left out for each reason."""
+    """Rows, and the number left out for each reason."""
 
     rows: list[Row]
     dropped: dict[str, int] = field(default_factory=dict)
 
 
 def read_rows(path: Path, tokenizer: Any, max_tokens: int | None) -> RowSet:
-    """All rows of a file; of a pair both sides or none. Raises BadData for one that cannot be read,
-    or has none to train on."""
+    """Return all rows of a file, with both sides of a pair or none. Raises BadData for a file that
+    cannot be read, or has no rows to train on."""
     is_recorded = path.suffix == ".parquet"
     rows = list(recorded_rows(path) if is_recorded else _conversations(path, tokenizer))
     sides = Counter((row.pair, row.wanted) for row in rows)
@@ -66,7 +67,7 @@ def read_rows(path: Path, tokenizer: Any, max_tokens: int | None) -> RowSet:
 
 
 def recorded_rows(path: Path) -> Iterator[Row]:
-    """The rows of a Parquet file, as they are."""
+    """Yield the rows of a Parquet file unchanged."""
     import pyarrow.parquet as pq
 
     for batch in pq.ParquetFile(path).iter_batches():
@@ -93,12 +94,12 @@ def _conversations(path: Path, tokenizer: Any) -> Iterator[Row]:
 def conversation_rows(
     tokenizer: Any, messages: Sequence[dict[str, Any]], tools: Sequence[Any] | None
 ) -> list[Row]:
-    """A conversation as an engine would see it: each assistant turn after the prompt that the
-    template makes of all before it.
+    """Return a conversation as an engine would see it: each assistant turn follows the prompt that
+    the template makes of everything before it.
 
-    A template that rewrites earlier turns (strips their thinking) makes several rows, as it would
-    make several prompts. `weight` of a message (default 1) is its turn's. Raises BadData where the
-    template does not write a turn after its own prompt.
+    A template that rewrites earlier turns (strips their thinking) gives several rows, as it would
+    give several prompts. `weight` of a message (default 1) applies to its turn. Raises BadData if
+    the template does not write a turn after its own prompt.
     """
     calls: list[RecordedCall] = []
     weights, ends = {NOT_TRAINED: 0.0}, ends_of(tokenizer)
@@ -127,7 +128,7 @@ def conversation_rows(
 
 
 def ends_of(tokenizer: Any) -> frozenset[int]:
-    """Ids that end a turn: the tokenizer's end, and its other special tokens of that meaning."""
+    """The ids that end a turn: the tokenizer's end, and other special tokens of that meaning."""
     names = ("<|im_end|>", "<|eot_id|>", "<|eom_id|>", "<|return|>", "<|call|>", "</s>")
     ids = {tokenizer.convert_tokens_to_ids(name) for name in names} - {tokenizer.unk_token_id}
     return frozenset(ids | {tokenizer.eos_token_id}) - {None}

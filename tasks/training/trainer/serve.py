@@ -1,8 +1,8 @@
 """The trainer of a policy: takes a step for each batch that appears, and writes the new weights.
 
-In: ``WORK/batch-000001.parquet`` and so on, in order. Out: ``WORK/weights-000001/`` (of an adapter
-``weights-000000`` before the first) and one report a step. A batch without rows changes no weights.
-``WORK/end`` ends it: the weights go to ``--out``.
+In: ``WORK/batch-000001.parquet`` and so on, in order. Out: ``WORK/weights-000001/`` and so on (for
+an adapter, ``weights-000000`` before the first step) and one report per step. A batch without rows
+changes no weights. ``WORK/end`` ends the process, which then writes the weights to ``--out``.
 """
 
 import shutil
@@ -31,8 +31,8 @@ FIRST = "weights-000000"
 
 
 def serve(settings: TrainerSettings, work: Path, out: Path, report: Report, world: World) -> None:
-    """Take steps until ``WORK/end`` appears. Of a world's processes the first one looks for
-    batches and writes. Raises Diverged with the step."""
+    """Take steps until ``WORK/end`` appears. The first process of the world looks for batches and
+    writes. Raises Diverged with the step."""
     torch.manual_seed(settings.seed)
     policy = Policy(settings, world)
     stepper, state = Stepper(policy, settings), work / "state.pt"
@@ -69,7 +69,8 @@ def serve(settings: TrainerSettings, work: Path, out: Path, report: Report, worl
 
 
 def parts_of(rows: list[Row], updates: int, seed: str) -> list[list[Row]]:
-    """A step's rows in at most `updates` parts of like size, in an order drawn from `seed`."""
+    """Split a step's rows into at most `updates` parts of similar size, in an order drawn from
+    `seed`."""
     if updates == 1 or len(rows) < 2:
         return [rows] if rows else []
     drawn = list(rows)
@@ -83,8 +84,8 @@ LARGEST = ("mismatch_max", "peak_mb")
 
 
 def together(every: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """The figures of a step's updates as one row: counts and seconds summed, maxima as such, speeds
-    averaged by seconds and the others by sequences; None where one has none."""
+    """Combine the figures of a step's updates: counts and seconds are summed, maxima are maximised,
+    speeds are averaged by seconds and other figures by sequences; None if an update has none."""
     if len(every) < 2:
         return dict(every[0]) if every else {}
     row: dict[str, Any] = {}
@@ -114,8 +115,8 @@ def _write(policy: Policy, folder: Path) -> None:
 
 
 def _tidy(work: Path, step: int, written: list[str]) -> None:
-    """Remove the batches that were trained on, and weights older than those `written`: a kill may
-    have come before their step could."""
+    """Remove batches already trained on, and weights older than those `written`; a kill may have
+    prevented that in their own step."""
     for batch in work.glob("batch-*.parquet"):
         if batch.name <= f"batch-{step:06d}.parquet":
             batch.unlink()
@@ -125,7 +126,7 @@ def _tidy(work: Path, step: int, written: list[str]) -> None:
 
 
 def _next(work: Path, number: int, world: World) -> Path | None:
-    """The next batch, once it is there; None at the end."""
+    """Wait for the next batch and return it; None at the end."""
     batch = work / f"batch-{number:06d}.parquet"
     while True:
         deadline, seen = time.monotonic() + LOOK_S, None

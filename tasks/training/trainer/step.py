@@ -1,4 +1,4 @@
-"""One optimizer step: micro-batches, objective, gradient, update; and what came of it."""
+"""One optimizer step: micro-batches, objective, gradient and update, and the resulting figures."""
 
 import math
 import os
@@ -25,15 +25,15 @@ Tensor = Any
 
 
 class Diverged(Exception):
-    """A step's loss or gradient is no number; the message says what was seen."""
+    """A step's loss or gradient is not finite; the message has the values."""
 
 
 class Stepper:
     """Takes steps with one policy, objective and optimizer. All processes of the policy's world
-    must be asked for the same, with the same rows."""
+    must make the same calls with the same rows."""
 
     def __init__(self, policy: Policy, settings: TrainerSettings) -> None:
-        """Raises ValueError for an unknown objective or setting, or a peak that is no number."""
+        """Raises ValueError for an unknown objective or setting, or a peak that is not a number."""
         self.policy, self.settings, self.world = policy, settings, policy.world
         self.objective: Objective = objective(settings.objective, settings.objective_settings)
         self._asks_reference = reads_reference(settings.objective, settings.objective_settings)
@@ -46,8 +46,8 @@ class Stepper:
         self._peak_flops = peak_flops(name, os.environ)
 
     def take(self, rows: Sequence[Row], rate: float) -> dict[str, float | None]:
-        """Train on rows at a learning rate; returns the step's figures in the names of
-        `train_steps`. Raises Diverged, and leaves the weights as they were before the step."""
+        """Train on rows at a learning rate and return the step's figures, named as in
+        `train_steps`. Raises Diverged, and then leaves the weights as before the step."""
         began = time.monotonic()
         for group in self.optimizer.param_groups:
             group["lr"] = rate
@@ -83,7 +83,7 @@ class Stepper:
         return figures | cost | known
 
     def cut(self, rows: Sequence[Row]) -> list[tuple[MicroBatch, bool]]:
-        """This process's micro-batches of a step, on the device, and whether each counts."""
+        """Return this process's micro-batches of a step, on the device, and whether each counts."""
         unit = 2 if self.settings.objective in PAIRS else 1
         groups = list(row_groups(rows, self.settings.batch.tokens, self.packed, unit))
         return [
@@ -102,7 +102,8 @@ class Stepper:
 
     @torch.no_grad()  # type: ignore[untyped-decorator]  # torch is not in this environment
     def _mismatched_gain(self, rows: Sequence[Row]) -> float:
-        """KTO's baseline: the mean gain over the reference of answers to other rows' prompts."""
+        """Return KTO's baseline: the mean gain over the reference of answers paired with other
+        rows' prompts."""
         total = 0.0
         for batch, counts in self.cut(mismatched(rows)):
             gain = self.policy.log_probs(batch) - self.policy.reference_log_probs(batch)
@@ -130,7 +131,7 @@ class Stepper:
 
 
 def optimizer_of(policy: Policy, settings: TrainerSettings) -> Any:
-    """AdamW; only matrices decay."""
+    """Return an AdamW optimizer; weight decay applies to matrices only."""
     optimizer = settings.optimizer
     matrices = [each for each in policy.parameters if each.ndim >= 2]
     others = [each for each in policy.parameters if each.ndim < 2]
@@ -141,7 +142,7 @@ def optimizer_of(policy: Policy, settings: TrainerSettings) -> Any:
 
 
 def mismatched(rows: Sequence[Row]) -> list[Row]:
-    """Each row's prompt with the next row's answer."""
+    """Pair each row's prompt with the next row's answer."""
     mixed = []
     for row, other in zip(rows, [*rows[1:], *rows[:1]], strict=True):
         end, first = (next(n for n, turn in enumerate(e.turns) if turn >= 0) for e in (row, other))
@@ -151,7 +152,7 @@ def mismatched(rows: Sequence[Row]) -> list[Row]:
 
 
 def sizes_of(rows: Sequence[Row], settings: TrainerSettings) -> StepSizes:
-    """The sizes of a step."""
+    """Return the sizes of a step, summed over its rows."""
     weight = math.fsum(
         value
         for row in rows
@@ -164,7 +165,7 @@ def sizes_of(rows: Sequence[Row], settings: TrainerSettings) -> StepSizes:
 
 
 def _mismatch(totals: defaultdict[str, float], difference: Tensor, tokens: int) -> None:
-    """Add how far the trainer's log probabilities are from the engine's recorded ones."""
+    """Add the difference between the trainer's log probabilities and the engine's recorded ones."""
     totals["mismatch_kl"] += (torch.exp(difference) - difference - 1).sum().item() / tokens
     totals["mismatch_share"] += (difference.abs() > FAR).float().sum().item() / tokens
     totals[FARTHEST] = max(totals[FARTHEST], difference.abs().max().item())

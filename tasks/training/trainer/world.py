@@ -1,9 +1,9 @@
-"""The processes of one training, one a GPU, which `launch_many` starts with TUTTI_WORLD.
+"""The processes of one training, one per GPU, which `launch_many` starts with TUTTI_WORLD.
 
-Figures and decisions travel as Python values over gloo, weights and gradients over NCCL (on a CPU,
-gloo). Sums are taken in the order of the ranks, so that all processes have the same bits and decide
-alike. A model's weights lie in parts on all processes (FSDP2). Gradients are summed, not averaged:
-a micro-batch's loss is a share of its step's.
+Figures and decisions travel as Python values over gloo, weights and gradients over NCCL (gloo on a
+CPU). Sums are taken in the order of the ranks, so that all processes have the same bits and make
+the same decisions. A model's weights are sharded over all processes (FSDP2). Gradients are summed,
+not averaged, because a micro-batch's loss is a share of its step's.
 """
 
 import os
@@ -36,7 +36,7 @@ class World:
 
     @property
     def is_first(self) -> bool:
-        """The first process alone reports and writes."""
+        """Whether this is the first process, the only one that reports and writes."""
         return self.rank == 0
 
     @property
@@ -47,17 +47,18 @@ class World:
         return torch.device("cuda" if self.size == 1 else f"cuda:{self.rank}")
 
     def deal(self, items: Sequence[Value]) -> list[tuple[Value, bool]]:
-        """This process's part of the items, as many for each process; and whether it counts.
+        """Return this process's share of the items, equally many for each process, and whether each
+        counts.
 
-        Every forward and backward pass takes all processes. So one that has none left takes the
-        first item again, which does not count.
+        Every forward and backward pass involves all processes, so a process with no items left
+        repeats the first item, which does not count.
         """
         rounds = -(-len(items) // self.size)
         mine = [(item, True) for item in items[self.rank :: self.size]]
         return mine + [(items[0], False)] * (rounds - len(mine))
 
     def all_values(self, value: Value) -> list[Value]:
-        """The value of each process, by rank."""
+        """Return the value of each process, by rank."""
         if self.size == 1:
             return [value]
         values: list[Any] = [None] * self.size
@@ -65,7 +66,7 @@ class World:
         return values
 
     def from_first(self, value: Value) -> Value:
-        """The first process's value."""
+        """Return the first process's value."""
         if self.size == 1:
             return value
         values = [value]
@@ -73,7 +74,7 @@ class World:
         return values[0]
 
     def total(self, figures: dict[str, float], largest: str) -> dict[str, float]:
-        """Each figure summed over the processes that have it; the maximum of `largest`."""
+        """Each figure summed over the processes that have it; those in `largest` are maximised."""
         totals: dict[str, float] = {}
         for name, value in (item for each in self.all_values(figures) for item in each.items()):
             known = totals.get(name, 0.0)
@@ -86,7 +87,7 @@ ALONE = World()
 
 @contextmanager
 def join_world() -> Iterator[World]:
-    """The world of this process, during the block. Raises ValueError where there are fewer GPUs
+    """Provide the world of this process during the block. Raises ValueError if there are fewer GPUs
     than processes."""
     if (place := os.environ.get(WORLD)) is None:
         yield ALONE
@@ -115,8 +116,9 @@ Tensor = Any
 
 
 def shard(root: Any, model: Any, world: World) -> None:
-    """Part the weights of `root`, which holds the transformers model `model`; nothing where the
-    world is one process. Raises ValueError for a model that does not name its layers' class."""
+    """Shard the weights of `root`, which holds the transformers model `model`; do nothing in a
+    world of one process. Raises ValueError for a model that does not name the class of its
+    layers."""
     if world.size == 1:
         return
     kinds = set(getattr(model, "_no_split_modules", None) or ())
@@ -136,15 +138,15 @@ def shard(root: Any, model: Any, world: World) -> None:
 
 
 def whole(tensor: Tensor) -> Tensor:
-    """The whole of a tensor that lies in parts; all processes must ask."""
+    """Return the whole of a sharded tensor; all processes must call it."""
     return tensor.full_tensor() if isinstance(tensor, DTensor) else tensor
 
 
 def gather(
     named: Iterable[tuple[str, Tensor]], world: World, dtype: Any = None
 ) -> dict[str, Tensor]:
-    """Whole tensors on the first process's CPU, one at a time; {} on the others. In a world of one,
-    the tensors as they are, but for their type."""
+    """Return whole tensors on the first process's CPU, one at a time; {} on the others. In a world
+    of one process, only the type of the tensors changes."""
     gathered = {}
     for name, each in named:
         full = whole(each.detach())
@@ -155,8 +157,8 @@ def gather(
 
 
 def part_as(value: Tensor, like: Tensor) -> Tensor:
-    """This process's part of a whole tensor, in parts as `like` is; the value itself where `like`
-    is whole. Every process has the value, so none is sent."""
+    """Return this process's shard of a whole tensor, sharded as `like` is; the value itself if
+    `like` is whole. Every process has the value, so none is sent."""
     if not isinstance(like, DTensor):
         return value
     value = value.to(like.device)
@@ -164,6 +166,6 @@ def part_as(value: Tensor, like: Tensor) -> Tensor:
 
 
 def copy_into(parameter: Tensor, value: Tensor) -> None:
-    """Set a parameter, in parts or not."""
+    """Set a parameter, sharded or not."""
     with torch.no_grad():
         parameter.copy_(part_as(value, parameter))

@@ -2,10 +2,10 @@
 
 Tokens come from the environment (`TUTTI_GATEWAY_TOKENS`), separated by spaces:
 ``name:scopes:token`` or ``name:scopes:token:usd`` with scopes (call, read, admin) joined by ``+``.
-Only their hashes are kept. Without tokens everybody on this machine may call and read; the admin
+Only their hashes are stored. Without tokens everybody on this machine may call and read; the admin
 scope always needs a token. A client that adds an engine makes the gateway connect to a host and
-send it a key: `Targets` allows public addresses and what the operator lists. The address is checked
-at each connection, because a name may resolve differently later.
+send it a key: `Targets` allows public addresses and those listed by the operator. The address is
+checked at each connection, because a name may resolve differently later.
 """
 
 import hashlib
@@ -41,7 +41,7 @@ class AccessError(TuttiError, ValueError):
 
 @dataclass
 class UsdBudget:
-    """A limit in USD, and what was spent."""
+    """A limit in USD, and the amount spent."""
 
     limit_usd: float | None = None
     cost: Cost = field(default_factory=Cost)
@@ -49,7 +49,7 @@ class UsdBudget:
     """Estimate for the calls of unknown cost; 0 for those without a price."""
 
     def spend(self, usd: float | None, estimate_usd: float) -> bool:
-        """Add a call. Returns whether it is the first of unknown cost under a limit."""
+        """Add a call. Return whether it is the first of unknown cost under a limit."""
         self.cost.add(usd)
         if usd is not None:
             return False
@@ -134,7 +134,7 @@ class Access:
             )
 
     def admit(self, known: Mapping[bytes, bytes], scope: str) -> Key:
-        """The key of a request. Raises AccessDenied."""
+        """Return the key of a request. Raises AccessDenied."""
         found = None
         if b"authorization" in known:
             authorization = known[b"authorization"]
@@ -161,8 +161,8 @@ class Access:
             raise AccessDenied(402, f"the budget of {key.name!r}, {key.budget}, is spent")
 
     def spend(self, key: Key, usd: float | None, estimate_usd: float) -> bool:
-        """Add a call's cost to the run and the key. `estimate_usd` is counted where it is unknown.
-        Returns whether it is the first such call under a budget."""
+        """Add a call's cost to the run and the key. `estimate_usd` is counted if the cost is
+        unknown. Return whether it is the first such call under a budget."""
         return any([each.spend(usd, estimate_usd) for each in (self.budget, key.budget)])
 
 

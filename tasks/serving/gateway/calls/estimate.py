@@ -49,7 +49,7 @@ class PromptSizes:
         return program.context_tokens + int(new / ratio)
 
     def learn(self, request: CallRequest, size: int, prompt_tokens: int) -> None:
-        """Learn that a body of `size` bytes had so many tokens."""
+        """Learn that a body of `size` bytes had `prompt_tokens` tokens."""
         sample = size / prompt_tokens
         old = self._ratios.get(request.model)
         if old is None and len(self._ratios) >= MAX_MODELS:

@@ -45,7 +45,7 @@ class CallState(Enum):
 
 
 class CallOwner(Protocol):
-    """What a proxied call needs of its gateway."""
+    """The interface of the gateway that a proxied call uses."""
 
     record_tokens: bool
 
@@ -272,7 +272,7 @@ class ProxiedCall(Receiver):
             self.refuse(502, f"the engine did not answer: {reason}", [(b"Retry-After", b"1")])
 
     def _elsewhere(self, reason: str) -> bool:
-        """Send a call that has no token yet to another engine; return whether one was found."""
+        """Send a call that has no token yet to another engine; return whether there was one."""
         call = self.call
         if call is None or len(self._tried) >= MAX_TRIES or self.state is CallState.OVER:
             return False
@@ -354,8 +354,8 @@ class ProxiedCall(Receiver):
             self.scheduler.progress(call, self.chunks, self.active_at)
 
     def estimate_usd(self) -> float:
-        """What a budget counts of a call of unknown cost: its estimated prompt, and a token for
-        each event of a stream or byte of a whole answer; 0 where the price is unknown."""
+        """Return a budget's estimate for a call of unknown cost: its estimated prompt, and a token
+        for each event of a stream or byte of a whole answer; 0 if the price is unknown."""
         prices, call = self.record.prices, self.call
         if prices is None or call is None:
             return 0.0

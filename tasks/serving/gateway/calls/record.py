@@ -1,4 +1,4 @@
-"""The rows of a call: one in `calls`, and its conversation in `messages`; and the usage it reports.
+"""The rows of a call: one in `calls`, its conversation in `messages`, and the usage it reports.
 
 Usage and finish reason are read from every protocol: OpenAI's chat, completions, responses and
 embeddings, Anthropic's messages; from complete answers and from events. If an engine sends usage
@@ -59,7 +59,7 @@ class ReportedUsage:
         return answer
 
     def take(self, answer: Mapping[str, Any]) -> None:
-        """Take the usage of a parsed answer or event."""
+        """Store the usage of a parsed answer or event."""
         self.failed = self.failed or bool(answer.get("error"))
         # Events of the responses API and of Anthropic's nest the object that has the usage.
         before, response = self.completion, answer.get("response")
@@ -114,13 +114,13 @@ def _ended(response: Mapping[str, Any]) -> Any:
 
 
 def _count(value: Any) -> int | None:
-    """A plausible number of tokens that fits a table's column."""
+    """Return a plausible number of tokens that fits a table's column, else None."""
     return value if type(value) is int and 0 <= value <= MAX_TOKENS else None
 
 
 def usage_of_large(answer: bytes) -> dict[str, Any]:
-    """The usage of an answer that is too large to be parsed on the event loop, as an answer of its
-    own; empty if it is small, or reports none."""
+    """Return the usage of an answer that is too large to be parsed on the event loop, as an answer
+    of its own; empty if it is small, or reports none."""
     if len(answer) <= LARGE_BYTES or (at := answer.rfind(USAGE)) < 0:
         return {}
     try:
@@ -192,7 +192,7 @@ class CallRecord:
     """The versions of the engine's weights at its start and at its end; empty if never changed."""
 
     def goes_to(self, endpoint: Endpoint) -> None:
-        """It is being sent to `endpoint`."""
+        """Record that the call is being sent to `endpoint`."""
         self.endpoint = endpoint.name
         self.prices = endpoint.prices_of(self.request.model)
         self.served_name = endpoint.served_name(self.request.model)
@@ -200,8 +200,8 @@ class CallRecord:
         self.http_status, self.was_taken = None, True  # not those of an endpoint tried before
 
     def read_whole(self, body: bytes, at_once: bool) -> bool:
-        """Read a complete answer, of a large one only its usage unless `at_once`; returns whether
-        it is sound."""
+        """Read a complete answer, of a large one only its usage unless `at_once`; return whether it
+        is valid."""
         said = {} if at_once else usage_of_large(body)
         if said:
             self.reported.take(said)
@@ -211,8 +211,8 @@ class CallRecord:
         return said is not None and not self.reported.failed
 
     def cost_usd(self) -> float | None:
-        """The call's cost by the usage reported so far; None if the price or the usage is unknown.
-        A call that no endpoint took costs nothing."""
+        """Return the call's cost by the usage reported so far; None if the price or the usage is
+        unknown. A call that no endpoint took costs nothing."""
         prices, reported = self.prices, self.reported
         if not self.was_taken:
             return 0.0
@@ -224,16 +224,16 @@ class CallRecord:
 
     @property
     def lacks_usage(self) -> bool:
-        """Whether the endpoint that took it has not said what it took."""
+        """Whether the endpoint that took the call has not reported its usage."""
         if not self.was_taken:
             return False
         reported, embeds = self.reported, self.request.kind == "embeddings"
         return reported.prompt is None or (reported.completion is None and not embeds)
 
     def spend(self, program: Program) -> None:
-        """Add what the call took to its program; that of judges, users and experts also by role, as
-        ``user.calls``, because it is not the agent's own. Its tokens are those reported: a call
-        that lacks its usage is counted apart."""
+        """Add the call's usage to its program; that of judges, users and experts also by role, as
+        ``user.calls``, because it is not the agent's own. Only reported tokens are added; a call
+        without usage is counted separately."""
         spent = program.spent
         self.take_time(program.clock)
         reported, cost = self.reported, Cost.of([self.cost_usd()])
@@ -253,7 +253,7 @@ class CallRecord:
             spent[unit] = spent.get(unit, 0) + amount
 
     def take_time(self, clock: ProgramClock, ended: float | None = None) -> None:
-        """Add the call to its program's clock; `ended`: as if it ended then."""
+        """Add the call to its program's clock; `ended`: treat it as ended then."""
         ended = self.sent + self.latency_s if ended is None else ended
         held_s = ended - self.sent if self.held_s is None else self.held_s
         failed = self.status == "infra_error" and bool(self.latency_s)
@@ -261,7 +261,7 @@ class CallRecord:
 
     @property
     def attempt_id(self) -> str:
-        """What its rows are of: its program, or which of the program's attempts it is."""
+        """The attempt of its rows: its program, or one of the program's attempts."""
         return self.request.program if self.tally is None else self.tally.attempt_id
 
     @property
@@ -273,7 +273,7 @@ class CallRecord:
 
     @property
     def n_bytes(self) -> int:
-        """About how much memory it holds."""
+        """The approximate memory that it holds."""
         return len(self.request.raw) + self.body_bytes
 
     @property

@@ -149,14 +149,14 @@ class CallRequest:
     usage_added: bool = False
 
     def body_for(self, served_name: str) -> bytes:
-        """The body for an endpoint that has this name for the model."""
+        """Return the body for an endpoint that has this name for the model."""
         if served_name == self.model:
             return self.raw
         fields = {**self.body, **self.added}
         return with_model(self.raw, self.model, served_name, fields)
 
     def add(self, fields: dict[str, Any]) -> None:
-        """Add fields to the body for the engine, in place of the client's own."""
+        """Add fields to the body for the engine, overriding the client's own."""
         self.added |= fields
         if self.added.keys() & self.body.keys():
             self.raw = orjson.dumps({**self.body, **self.added})
@@ -165,7 +165,7 @@ class CallRequest:
 
     @property
     def output_tokens(self) -> int:
-        """The most that the call may produce."""
+        """Return the most tokens that the call may produce."""
         if self.kind == "embeddings":
             return 0
         for name in OUTPUT_FIELDS:
@@ -229,7 +229,7 @@ def read_request(exchange: Exchange, route: ModelRoute, key: Key, cell: str) -> 
 
 
 def name_of(value: Any) -> str:
-    """A name in a body; empty if there is none. Raises BadRequest."""
+    """Return a name in a body; empty if there is none. Raises BadRequest."""
     if isinstance(value, list | dict):  # may be long in text
         raise BadRequest("a model, program_id or job_id must be text")
     return str(value) if value else ""
@@ -262,8 +262,8 @@ def with_fields(raw: bytes, fields: dict[str, Any]) -> bytes:
 
 
 def with_model(raw: bytes, model: str, name: str, fields: dict[str, Any] | None = None) -> bytes:
-    """The body with `name` in place of its `model`; most bodies are not written again for it.
-    `fields`: the body, if it was parsed before."""
+    """Return the body with `name` in place of its `model`; most bodies are not serialised again for
+    it. `fields`: the body, if it was parsed before."""
     if raw.count(b'"model"') == 1:  # else one may be in a tool's schema
         for mark in (b'"model":', b'"model": '):
             if (old := mark + orjson.dumps(model)) in raw:
@@ -290,12 +290,12 @@ ID_SLOTS = 2**18
 
 class RecentIds:
     """Recently used call ids: a repeated id is refused, so that no two rows share it. Beyond
-    `IDS_KEPT` ids the oldest half is forgotten.
+    `IDS_KEPT` ids the oldest half is dropped.
 
-    The last ids, as hashes: two different ids collide with a probability of 10^-13.
+    The last ids are stored as hashes: two different ids collide with a probability of 10^-13.
 
-    Hashes stand in arrays and not in sets: small objects that live long, made between those of
-    calls, keep the interpreter from giving memory back.
+    Hashes are in arrays and not in sets: small long-lived objects, created between those of calls,
+    prevent the interpreter from returning memory.
     """
 
     def __init__(self) -> None:
@@ -303,7 +303,7 @@ class RecentIds:
         self._count = 0
 
     def take(self, identity: str) -> bool:
-        """Add an id; returns whether it is new."""
+        """Add an id; return whether it is new."""
         key = hash(identity) or 1  # 0 is an empty slot
         slot = _slot(self._newer, key)
         if self._newer[slot] or self._older[_slot(self._older, key)]:
@@ -321,7 +321,7 @@ def _empty() -> "array[int]":
 
 
 def _slot(table: "array[int]", key: int) -> int:
-    """Where the key stands, or the empty slot where it would."""
+    """Return the index of the key, or of the empty slot for it."""
     slot = key % ID_SLOTS
     while table[slot] not in (0, key):
         slot = (slot + 1) % ID_SLOTS

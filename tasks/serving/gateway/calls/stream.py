@@ -1,8 +1,8 @@
-"""Forwards a stream of events to the client without what only the gateway asked for.
+"""Forwarding a stream of events to the client without the fields that only the gateway requested.
 
 In: pieces of any size. Out: pieces to forward. The work for a piece does not depend on how much of
-an event came before it. Token ids and log probabilities that the gateway asked for are taken out:
-a client gets the answer that it would get without the gateway; what it asked for itself stays.
+an event came before it. Token ids and log probabilities that the gateway requested are removed: a
+client gets the answer that it would get without the gateway; fields that it requested itself stay.
 """
 
 import re
@@ -20,7 +20,7 @@ EMPTY: tuple[Any, ...] = (None, "", [])
 
 
 def ask_for_tokens(request: CallRequest) -> dict[str, Any]:
-    """Make the engine send token ids and log probabilities; returns the fields added for it."""
+    """Make the engine send token ids and log probabilities; return the fields added for it."""
     body = request.body
     added = {name: value for name, value in TOKEN_FIELDS.items() if not body.get(name)}
     if added:
@@ -29,7 +29,7 @@ def ask_for_tokens(request: CallRequest) -> dict[str, Any]:
 
 
 def without_tokens(answer: Mapping[str, Any], added: Iterable[str]) -> dict[str, Any]:
-    """An answer, or an event, without the fields that only the gateway asked for."""
+    """Return an answer, or an event, without the fields that only the gateway requested."""
     shown, added = dict(answer), frozenset(added)
     given = answer.get("choices")
     if not isinstance(given, list):
@@ -46,7 +46,7 @@ def without_tokens(answer: Mapping[str, Any], added: Iterable[str]) -> dict[str,
 
 
 def _without_token_lines(event: bytes, added: frozenset[str]) -> bytes:
-    """An event of a stream for the client; b"" for one that has nothing else."""
+    """Return an event of a stream for the client; b"" if it has nothing else."""
     if not any(mark in event for mark in TOKEN_MARKS):
         return event
     lines = [_line(line, added) for line in event.split(b"\n")]
@@ -67,8 +67,8 @@ def _line(line: bytes, added: frozenset[str]) -> bytes | None:
 
 
 def _is_hollow(event: Mapping[str, Any]) -> bool:
-    """Whether it has choices, and none of them says anything: engines send such events only for
-    their token ids."""
+    """Whether it has choices, and all are empty: engines send such events only for their token
+    ids."""
     if event.get("usage") or not event["choices"]:
         return False
     for choice in event["choices"]:
@@ -100,16 +100,16 @@ class StreamTooLong(Exception):
 
 
 class StreamedAnswer:
-    """A streamed answer: what is forwarded of it, and the usage that it reports."""
+    """A streamed answer: its forwarded part, and the usage that it reports."""
 
     def __init__(self, pieces: list[bytes], strip: bool, added: Iterable[str] = ()) -> None:
         """`pieces` stores the stream as received; `strip`: leave the usage event out; `added`: the
-        token fields that the gateway asked for."""
+        token fields that the gateway requested."""
         self._pieces, self._bytes = pieces, 0
         self._filter = _filter(strip, frozenset(added))
 
     def take(self, data: bytes) -> bytes:
-        """Take a piece; returns what can be forwarded now. Raises StreamTooLong."""
+        """Take a piece; return what can be forwarded now. Raises StreamTooLong."""
         self._pieces.append(data)
         self._bytes += len(data) + PIECE_BYTES
         if self._bytes > MAX_STREAM_BYTES:
@@ -120,8 +120,8 @@ class StreamedAnswer:
         return b"" if self._filter is None else self._filter.rest()
 
     def read_usage(self, reported: ReportedUsage) -> None:
-        """Read usage and finish reason. Most engines send all of it last; Anthropic's tell the
-        prompt's tokens in the first event."""
+        """Read usage and finish reason. Most engines send both last; Anthropic's send the prompt's
+        tokens in the first event."""
         pieces = self._pieces
         if len(pieces) > LAST_PIECES:
             _read_lines(b"".join(pieces[-LAST_PIECES:]), reported)
@@ -144,7 +144,7 @@ class EventFilter:
         self._edge = b""
 
     def take(self, data: bytes) -> bytes:
-        """Take a piece; returns what can be forwarded now. Raises StreamTooLong."""
+        """Take a piece; return what can be forwarded now. Raises StreamTooLong."""
         if not self._held and data.endswith(EVENT_ENDS) and not self._has_mark(data):
             return data
         seen = self._edge + data

@@ -56,11 +56,11 @@ class Transcripts:
         answer: Message | None,
         kept: KeptContext | None = None,
     ) -> Rows:
-        """Like `rows`, for a call that an expert, a judge or a simulated user answers: its
-        messages are of a thread beside the program's own.
+        """Like `rows`, for a call that an expert, a judge or a simulated user answers: its messages
+        belong to a thread beside the program's own.
 
-        The first call's id names the thread, so that positions are never given twice: neither by
-        another gateway, nor after the program was forgotten here.
+        The first call's id names the thread, so that positions are never reused: neither by another
+        gateway, nor after the program was removed here.
         """
         program, call_id = str(call["attempt_id"]), str(call["call_id"])
         thread = self._known.get(_thread_of(program)) or Conversation(call_id)
@@ -73,7 +73,7 @@ class Transcripts:
         return {"calls": [row], "auxiliary_messages": messages}
 
     def forget(self, program: str) -> None:
-        """Forget a program that will make no more calls."""
+        """Remove a program that will make no more calls."""
         self._known.forget(program)
         self._known.forget(_thread_of(program))
         self.tokens.forget(program)
@@ -96,7 +96,7 @@ def _thread_of(program: str) -> str:
 
 
 def began_before(prompt: Sequence[Message], kept: KeptContext | None = None) -> bool:
-    """Whether a program may have begun before this process did, given its first prompt here: then
+    """Whether a program may have begun before this process did, given its first prompt here. If so,
     its next message position must be read from the store."""
     if kept is not None and kept.after is not None:
         return True

@@ -225,8 +225,8 @@ class Endpoint:
         return [*headers, self._key_header]
 
     def without_key(self, body: bytes) -> bytes:
-        """An answer in which the endpoint's key, if it repeats it, is as many asterisks. Some
-        endpoints quote a rejected key in their error, which goes into tables and reports."""
+        """Return an answer in which the endpoint's key, if it repeats it, is as many asterisks.
+        Some endpoints quote a rejected key in their error, which goes into tables and reports."""
         if self._key is None or len(self._key) < SHORTEST_SECRET:
             return body
         return body.replace(self._key, b"*" * len(self._key))
@@ -242,13 +242,13 @@ class Endpoint:
         return None
 
     def served_name(self, model: str) -> str:
-        """The name here of a model that a call names."""
+        """Return the served name here of a model that a call names."""
         entry = self.config.entries.get(model)
         return model if entry is None else entry.served_name
 
     def prices_of(self, model: str) -> Prices | None:
-        """The entry's or the endpoint's own prices, else the price book's current ones, by the name
-        in the registry or at the endpoint; None if unknown."""
+        """Return the entry's or the endpoint's own prices, else the price book's current ones, by
+        the name in the registry or at the endpoint; None if unknown."""
         own, name = self.config.prices, self.entry_of(model)
         if name is None:
             return own or self.listed(model)
@@ -297,8 +297,8 @@ class Endpoint:
             raise ProbeFailed(str(error)) from None
 
     async def read_models(self) -> None:
-        """Read which models it serves and their context length. An endpoint whose models the
-        configuration names needs no list. Raises ProbeFailed."""
+        """Read which models it serves and their context length. An endpoint whose models are named
+        in the configuration needs no list. Raises ProbeFailed."""
         answer = await self.ask(b"GET", b"/v1/models")
         if answer.status >= 500:
             raise ProbeFailed(f"/v1/models answered {answer.status}")
@@ -322,7 +322,7 @@ class Endpoint:
 
 
 def retry_after_s(headers: Headers) -> float | None:
-    """The pause that an answer asks for, in seconds; None if it asks for none."""
+    """Return the pause that an answer requests, in seconds; None if it requests none."""
     value = find(headers, b"retry-after")
     seconds = asked_pause_s(None if value is None else value.decode("latin-1"))
     return ASK_AGAIN_S if seconds is not None and seconds > LONGEST_PAUSE_S else seconds

@@ -67,8 +67,8 @@ class Journal:
         self._living.pop((pool, program_id), None)
 
     def take(self) -> list[bytes]:
-        """Take the lines that are not written yet; pass them to `write`, on a thread that may wait
-        for a disk."""
+        """Return and clear the unwritten lines; pass them to `write`, on a thread that may wait for
+        a disk."""
         self._taken, self._lines = self._lines, []
         self._written += len(self._taken)
         return self._taken
@@ -121,8 +121,8 @@ class Journal:
             self._file, self._written, self._is_cut = descriptor, len(kept), False
 
     def close(self) -> None:
-        """Write pending lines and close. Lines that were taken before and whose thread was too late
-        come first: a program that ended must not come back by an older line after its end."""
+        """Write pending lines and close. Lines taken before by a thread that was too late come
+        first, because an older line must not restore a program after its end."""
         with self._writing:
             if self._file < 0:
                 return
@@ -138,7 +138,7 @@ def read_journal(path: Path) -> LivingPrograms:
 
 
 def _states(lines: Iterable[bytes]) -> dict[tuple[str, str], tuple[ProgramState, bytes]]:
-    """The last state of each program that has not ended, and its line."""
+    """Return the last state of each program that has not ended, and its line."""
     living: dict[tuple[str, str], tuple[ProgramState, bytes]] = {}
     for line in lines:
         # The last line of a killed process may be incomplete; so may any before a full disk.

@@ -40,12 +40,12 @@ FOREIGN = "its /metrics have no figures of vLLM or SGLang"
 
 
 class EngineUnwell(ProbeFailed):
-    """The engine itself says that it does not serve."""
+    """The engine itself reports that it does not serve."""
 
 
 async def lacks_metrics(endpoint: Endpoint, error: Exception) -> bool:
-    """Whether an endpoint whose sample failed answers all the same, so that only its metrics are
-    missing: from its first sample on, or after as many misses as take an engine out of service."""
+    """Whether an endpoint whose sample failed still answers, so that only its metrics are missing:
+    from its first sample on, or after as many misses as take an engine out of service."""
     is_new = not endpoint.reachable and not endpoint.has_metrics
     if isinstance(error, EngineUnwell):
         return False
@@ -61,14 +61,14 @@ async def lacks_metrics(endpoint: Endpoint, error: Exception) -> bool:
 
 
 def set_slots(endpoint: Endpoint, slots: int) -> None:
-    """Limit the calls in flight of an endpoint that lacks metrics; with them, only the endpoint's
-    own limit counts. A capacity that was seen or given stays: policies go on to book by it."""
+    """Limit the calls in flight of an endpoint that lacks metrics; with metrics, only the
+    endpoint's own limit counts. A known capacity stays, so that policies continue to book by it."""
     counted = bool(endpoint.lacks) and endpoint.engine.capacity_tokens is None
     endpoint.engine.max_calls = endpoint.config.max_calls or (slots if counted else None)
 
 
 def warning(endpoint: Endpoint) -> str:
-    """What an operator is told of an endpoint that lacks metrics."""
+    """Return the operator's warning about an endpoint that lacks metrics."""
     engine = endpoint.engine
     if engine.capacity_tokens is not None:
         rule = f"its capacity stays {engine.capacity_tokens} tokens"
@@ -163,9 +163,9 @@ class Pools:
         self.sample_s = 1.0
 
     def of_model(self, model: str) -> Pool:
-        """The pool that serves `model`. An unknown name goes to the first pool, whose engine may
-        know it (an adapter loaded a moment ago). Raises LookupError if there is no pool, or if
-        several serve the name."""
+        """Return the pool that serves `model`. An unknown name goes to the first pool, whose engine
+        may know it (a newly loaded adapter). Raises LookupError if there is no pool, or if several
+        serve the name."""
         known = self.find_pool(model)
         if known is not None:
             return known
@@ -174,9 +174,9 @@ class Pools:
         return next(iter(self.by_name.values()))
 
     def find_pool(self, model: str) -> Pool | None:
-        """The pool that serves `model`: as an entry of the registry, else by the name that its
-        endpoints have for it. The default pool comes before others that serve the same name. Raises
-        LookupError if several of those do."""
+        """Return the pool that serves `model`: as an entry of the registry, else by the name that
+        its endpoints have for it. The default pool comes before others that serve the same name.
+        Raises LookupError if several of those do."""
         known = self._by_model.get(model)
         if known is not None:
             return known
@@ -190,8 +190,8 @@ class Pools:
         return found
 
     def step_of(self, program: Program, given: int | None) -> int:
-        """The number of a program's next call: as its client gives it, else 1, 2, 3, … in order of
-        arrival, whatever models the calls are for."""
+        """Return the number of a program's next call: the client's own number, else 1, 2, 3, … in
+        order of arrival, whatever models the calls are for."""
         if given is not None:
             return given
         if len(self.by_name) > 1:
@@ -202,7 +202,7 @@ class Pools:
         return program.steps
 
     def share_clock(self, program: Program) -> None:
-        """Give a program the clock that it has in other pools: waits there may overlap."""
+        """Give a program its clock from other pools, because its waits there may overlap."""
         if len(self.by_name) == 1:
             return
         ledgers = (pool.scheduler.ledger for pool in self.by_name.values())
@@ -411,7 +411,7 @@ class Pools:
 
 
 def _only(pools: list[Pool], model: str) -> Pool | None:
-    """The pool that serves `model`, which is no entry's name. Raises LookupError."""
+    """Return the only pool that serves `model`, which is no entry's name. Raises LookupError."""
     default = next((pool for pool in pools if not pool.name), None)
     if default is None and len(pools) > 1:
         names = ", ".join(str(pool.entry_of(model)) for pool in pools)

@@ -1,7 +1,7 @@
-"""Measures an idle engine's prefill time per prompt token.
+"""Measurement of an idle engine's prefill time per prompt token.
 
-A policy that knows it from the start holds no programs for prefixes that are worth nothing. A few
-pairs of new prompts are sent, one twice as long as the other, each with one token of answer.
+A policy that knows it from the start holds no programs for worthless prefixes. A few pairs of new
+prompts are sent, one twice as long as the other, each with one token of answer.
 """
 
 import random
@@ -40,9 +40,9 @@ def lengths(context_tokens: int | None, capacity_tokens: int | None) -> tuple[in
 async def seconds_a_token(
     pair: tuple[int, int], ask: Seconds, clock: Callable[[], float] = time.monotonic
 ) -> float | None:
-    """Seconds per prompt token, by the median of pairs' differences. The first prompt of each
-    length is not counted: engines compile at the first use of a size. None if too few pairs ran
-    undisturbed. Raises ProbeFailed."""
+    """Return seconds per prompt token, by the median of pairs' differences. The first prompt of
+    each length is not counted, because engines compile at the first use of a size. None if too few
+    pairs ran undisturbed. Raises ProbeFailed."""
     shorter, longer = pair
     for length in pair:
         await ask(length)

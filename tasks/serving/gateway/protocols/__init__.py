@@ -1,4 +1,4 @@
-"""Reads conversations from every protocol: prompts and answers as OpenAI chat messages."""
+"""Parsing of conversations from every protocol: prompts and answers as OpenAI chat messages."""
 
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
@@ -25,7 +25,7 @@ ANSWERS: Mapping[str, type[Answer]] = {"messages": MessagesAnswer, "responses": 
 
 
 def read_prompt(kind: str, body: Mapping[str, Any]) -> list[dict[str, Any]] | None:
-    """The messages of a request; None if it is no valid conversation."""
+    """Return the messages of a request; None if it is not a valid conversation."""
     read = PROMPTS.get(kind)
     return read_messages(body) if read is None else read(body)
 
@@ -42,7 +42,7 @@ def read_answer(kind: str, objects: Iterable[Any]) -> Answer:
 def read_context(
     kind: str, body: Mapping[str, Any], answer: Answer | None = None
 ) -> KeptContext | None:
-    """How a call continues a context that the server keeps; None where there is none."""
+    """Return how a call continues a context that the server keeps; None if there is none."""
     read = CONTEXTS.get(kind)
     if read is None:
         return None

@@ -1,4 +1,4 @@
-"""OpenAI's chat: messages as they are, answers assembled from choices; the base of all answers."""
+"""OpenAI's chat: messages unchanged, answers assembled from choices; the base of all answers."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -17,32 +17,32 @@ class Answer:
         raise NotImplementedError
 
     def message(self) -> dict[str, Any] | None:
-        """The answer so far as a chat message; None if nothing came."""
+        """The answer so far as a chat message; None if it is empty."""
         raise NotImplementedError
 
 
 class Pieces:
-    """Texts that come in pieces, by their places in an answer."""
+    """Texts that arrive in pieces, by their positions in an answer."""
 
     def __init__(self) -> None:
         self._pieces: dict[tuple[Any, ...], list[str]] = {}
 
     def add(self, piece: Any, *place: Any) -> None:
-        """Add a piece; anything but text is left out."""
+        """Add a piece; anything but text is ignored."""
         if isinstance(piece, str):
             self._pieces.setdefault(place, []).append(piece)
 
     def text(self, *place: Any) -> str:
-        """The text at a place; empty if none came."""
+        """Return the text at a position; empty if there is none."""
         return "".join(self._pieces.get(place, ()))
 
     def places(self) -> list[tuple[Any, ...]]:
-        """Where text came, in order of arrival."""
+        """Return the positions that have text, in order of arrival."""
         return list(self._pieces)
 
 
 def index_of(event: Mapping[str, Any], name: str) -> int:
-    """A place in an answer; 0 if the event has none."""
+    """Return a position in an answer; 0 if the event has none."""
     index = event.get(name)
     return index if isinstance(index, int) else 0
 
@@ -91,7 +91,7 @@ class AnswerMessage(Answer):
                 self._take_call(call, index if isinstance(index, int) else place)
 
     def message(self) -> dict[str, Any] | None:
-        """The answer so far as a chat message; None if nothing came."""
+        """The answer so far as a chat message; None if it is empty."""
         if not self._texts and not self._calls:
             return None
         texts = {name: "".join(pieces) for name, pieces in self._texts.items()}

@@ -40,8 +40,8 @@ def read_anthropic(body: Mapping[str, Any]) -> list[dict[str, Any]] | None:
 
 
 def kept_thread(body: Mapping[str, Any], message_id: str | None) -> KeptContext | None:
-    """What a request continues, and the name of the thread that it makes; None without a thread.
-    The system prompt is kept: only the request that creates a thread states it."""
+    """What a request continues, and the name of the thread that it creates; None without a thread.
+    The server keeps the system prompt, which only the request that creates a thread states."""
     thread = body.get("thread")
     if not isinstance(thread, dict):
         return None
@@ -113,7 +113,7 @@ class MessagesAnswer(Answer):
             self._blocks[index] = block
 
     def message(self) -> dict[str, Any] | None:
-        """The answer so far as a chat message; None if nothing came."""
+        """The answer so far as a chat message; None if it is empty."""
         if not self._blocks:
             return None
         return _assistant(self._whole(index) for index in sorted(self._blocks))

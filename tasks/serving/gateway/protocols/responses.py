@@ -25,7 +25,7 @@ DELTAS = {
 
 
 def read_input(body: Mapping[str, Any]) -> list[dict[str, Any]] | None:
-    """The messages of a request, the instructions first; without what the server keeps."""
+    """The messages of a request, the instructions first, without those that the server keeps."""
     given, instructions = body.get("input"), body.get("instructions")
     first = [{"role": "system", "content": instructions}] if instructions else []
     if isinstance(given, str):
@@ -37,8 +37,8 @@ def read_input(body: Mapping[str, Any]) -> list[dict[str, Any]] | None:
 
 
 def kept_context(body: Mapping[str, Any], response_id: str | None) -> KeptContext:
-    """What a request continues, and the names of the context that it makes. Instructions are not
-    kept: each request states its own."""
+    """Return what a request continues, and the names of the context that it creates. The server
+    does not keep instructions; each request states its own."""
     conversation = body.get("conversation")
     if isinstance(conversation, dict):
         conversation = conversation.get("id")
@@ -84,7 +84,7 @@ def _given(item: Mapping[str, Any]) -> dict[str, Any]:
 
 
 class _Turn:
-    """An assistant message, made of the items of one turn."""
+    """An assistant message from the items of one turn."""
 
     def __init__(self) -> None:
         self.message: dict[str, Any] = {"role": "assistant", "content": None}
@@ -118,7 +118,7 @@ def _reasoning(item: Mapping[str, Any]) -> str:
 
 
 def _call(item: Mapping[str, Any], kind: str) -> dict[str, Any]:
-    """The call of a tool: a function, or a built-in one with all that is said about it."""
+    """Return the call of a tool: a function, or a built-in one with all its fields."""
     arguments = item.get("arguments", item.get("input"))
     if arguments is None:
         arguments = {name: value for name, value in item.items() if name not in ENVELOPE}
@@ -128,7 +128,7 @@ def _call(item: Mapping[str, Any], kind: str) -> dict[str, Any]:
 
 
 class ResponsesAnswer(Answer):
-    """A response, or the items of a stream; its last event has the response as a whole."""
+    """A response, or the items of a stream, whose last event has the whole response."""
 
     def __init__(self) -> None:
         self._items: dict[int, dict[str, Any]] = {}
@@ -159,7 +159,7 @@ class ResponsesAnswer(Answer):
             self._done = set(self._items)
 
     def message(self) -> dict[str, Any] | None:
-        """The answer so far as a chat message; None if nothing came."""
+        """The answer so far as a chat message; None if it is empty."""
         if not self._items:
             return None
         turn = _Turn()

@@ -315,7 +315,7 @@ class CallRecorder:
         return not attempt_id or record.program_began_before
 
     def made(self, program: str) -> None:
-        """One of a program's late calls is made, or will never be."""
+        """Record that the rows of one of a program's late calls exist, or never will."""
         with self._lock:
             self._late[program] -= 1
             if not self._late[program]:
@@ -337,7 +337,7 @@ class CallRecorder:
 
 
 class _LateCall:
-    """A call whose rows the writer's thread makes; from then on it holds no more than its id."""
+    """A call whose rows the writer's thread creates; from then on it holds only its id."""
 
     __slots__ = ("_attempt_id", "_record", "_recorder")
 
@@ -346,7 +346,7 @@ class _LateCall:
         self._record: CallRecord | None = record
 
     def make(self) -> Group:
-        """Its rows. Raises like `CallRecorder.rows`."""
+        """Return its rows. Raises like `CallRecorder.rows`."""
         record = self._record
         assert record is not None, "it is made once"
         group = Group(self._recorder.rows(record))
@@ -355,7 +355,7 @@ class _LateCall:
         return group
 
     def refuse(self, _: object = None) -> None:
-        """Its rows are lost, or will never be made."""
+        """Record that its rows are lost, or will never exist."""
         record = self._record
         if record is not None:
             self._recorder.made(record.request.program)

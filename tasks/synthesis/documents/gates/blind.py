@@ -24,7 +24,7 @@ LEAST_REPEATED = 3
 
 
 def _judged(task: Task, context: QuestionContext) -> Verdict:
-    """`measured` is the share of the most frequent guess."""
+    """Judge a question; `measured` is the share of the most frequent guess."""
     answers, own = context.answers[task.template], spaced(task.answer)
     share = answers[own] / answers.total()
     if answers[own] >= LEAST_REPEATED and share > MOST_GUESSED:

@@ -1,7 +1,7 @@
-"""Gate: no question asks what an earlier one asks.
+"""Gate: no question repeats an earlier one.
 
-A sentence with gaps is asked about once: two questions of one sentence would tell each other's
-answers. Questions of a teacher are compared by words, answers and quotations (MinHash).
+A sentence with gaps is used once, because two questions of one sentence would give away each
+other's answers. Questions of a teacher are compared by words, answers and quotations (MinHash).
 """
 
 from itertools import pairwise
@@ -22,7 +22,7 @@ from tutti.tasks.task_sets import PASSED, Task, Verdict
 
 
 def _judged(task: Task, context: QuestionContext) -> Verdict:
-    """The later of two questions is rejected. `measured` is the estimated similarity."""
+    """Reject the later of two similar questions. `measured` is the estimated similarity."""
     print_ = fingerprint(task)
     found = context.seen.find(print_)
     if found is None:
@@ -32,7 +32,7 @@ def _judged(task: Task, context: QuestionContext) -> Verdict:
 
 
 def fingerprint(task: Task) -> Fingerprint:
-    """What is compared of a question."""
+    """Return the compared features of a question."""
     words = words_of(task.question)
     pairs = [f"{one} {two}" for one, two in pairwise(words)]
     told = quotation(task) if task.template in ASKED else task.question

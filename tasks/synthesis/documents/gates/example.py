@@ -36,7 +36,7 @@ MADE = "The valve of the upper tank was made by Norden in a small works."
 
 
 def question(passage: Passage = PUMP, kind: str = "number", **changes: Any) -> Task:
-    """The question of how long the pump runs, with changes."""
+    """Return the question of how long the pump runs, with changes."""
     shown = "The pump runs for ____ minutes after each rinse of the tank."
     given = {
         "question": f'Which number belongs in the gap in "The pump"? {shown}',
@@ -48,7 +48,7 @@ def question(passage: Passage = PUMP, kind: str = "number", **changes: Any) -> T
 
 
 def who(kind: str = "name", **changes: Any) -> Task:
-    """The question of who keeps the key, with changes."""
+    """Return the question of who keeps the key, with changes."""
     shown = "The spare key of the pump house is kept by ____ in the lower office."
     asked = f'Which name belongs in the gap in "The pump"? {shown}'
     given = {"question": asked, "answer": "Ada Long", "quote": KEY}
@@ -56,7 +56,7 @@ def who(kind: str = "name", **changes: Any) -> Task:
 
 
 def maker(passage: Passage = VALVE, **changes: Any) -> Task:
-    """The question of who made the valve, as a teacher asks it, with changes."""
+    """Return the question of who made the valve, in a teacher's form, with changes."""
     given = {
         "question": "Which company made the valve of the upper tank?",
         "answer": "Norden",

@@ -34,27 +34,27 @@ class QuestionContext:
     _hits: dict[str, list[Passage]] = field(default_factory=dict)
 
     def note(self, candidates: Sequence[Task]) -> None:
-        """Count candidates' answers, and what stands in the documents between the words around
-        their gaps, before the first of them is judged."""
+        """Count candidates' answers, and the documents' words at their gaps, before the first is
+        judged."""
         for each in candidates:
             self.answers.setdefault(each.template, Counter())[spaced(each.answer)] += 1
         self.neighbours.read(candidates, self.corpus.passages)
 
     def search(self, tasks: Sequence[Task]) -> list[list[Passage]]:
-        """The hits of the agent's search for each question's own words, best first."""
+        """Return the hits of the agent's search for each question's own words, best first."""
         missing = [each for each in tasks if each.task_id not in self._hits]
         found = self.corpus.search([each.question for each in missing], SEARCHED)
         self._hits |= {each.task_id: hits for each, hits in zip(missing, found, strict=True)}
         return [self._hits[each.task_id] for each in tasks]
 
     def forget(self) -> None:
-        """Drop the hits of a batch that is judged."""
+        """Drop the hits of a judged batch."""
         self._hits.clear()
 
 
 @dataclass(frozen=True)
 class QuestionExamples:
-    """A gate's own cases, over passages of their own; show it the good ones first."""
+    """A gate's own examples, over passages of their own; judge the good ones first."""
 
     passages: Sequence[Passage]
     good: Sequence[Task]
@@ -65,7 +65,7 @@ class QuestionExamples:
 
 @dataclass
 class QuestionGate:
-    """One gate."""
+    """A gate of questions about documents."""
 
     name: str
     about: str
@@ -76,7 +76,7 @@ class QuestionGate:
     """Whether it reads the hits of questions."""
 
     async def judge(self, tasks: Sequence[Task], context: QuestionContext) -> list[Verdict]:
-        """A verdict on each question, in order. Raises EmbedderFailed where the search fails."""
+        """A verdict on each question, in order. Raises EmbedderFailed if the search fails."""
         if self.searches:
             context.search(tasks)  # all at once
         return [self.judge_one(each, context) for each in tasks]

@@ -1,6 +1,6 @@
-"""Gate: the answer does not stand in what is shown: the question, the document's title and name,
-the description of the tool. Nor does a word of it of four letters or more, which tells the rest.
-"""
+"""Gate: the answer is not in the text that is shown: the question, the document's title and name,
+the description of the tool. Nor is any of its words of four letters or more, which would give away
+the rest."""
 
 from dataclasses import replace
 

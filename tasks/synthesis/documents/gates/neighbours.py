@@ -1,6 +1,6 @@
-"""The word that usually stands between two words of the documents.
+"""The most frequent word between two words of the documents.
 
-It is the guess of a reader who knows how the documents are written, and not what they say.
+It is the guess of a reader who knows the style of the documents, but not their content.
 """
 
 from collections import Counter
@@ -22,12 +22,12 @@ Place = tuple[str, str]
 
 @dataclass
 class Neighbours:
-    """Counts of what stands in the places that questions ask about."""
+    """Counts of the words at the places that questions ask about."""
 
     _counts: dict[Place, Counter[str]] = field(default_factory=dict)
 
     def read(self, tasks: Iterable[Task], passages: Iterable[Passage]) -> None:
-        """Count the places of these questions in passages; places known before are kept."""
+        """Count the words at these questions' places in passages; places counted before stay."""
         wanted = {place for each in tasks for place in _places(each)} - self._counts.keys()
         if not wanted:
             return
@@ -41,7 +41,7 @@ class Neighbours:
         self._counts |= found
 
     def guess(self, task: Task) -> tuple[str, float]:
-        """The word that is usual in the gap, with its share; empty where nothing is usual."""
+        """Return the usual word in the gap, with its share; empty if none is usual."""
         own = words_of(task.answer)
         if len(own) != 1:
             return "", 0.0
@@ -57,7 +57,7 @@ class Neighbours:
 
 
 def _places(task: Task) -> Sequence[Place]:
-    """The places of a question's gap, the narrowest first; none without a gap."""
+    """Return the places of a question's gap, the narrowest first; none without a gap."""
     before, gap, after = task.question.rpartition("? ")[2].partition(GAP)
     if not gap:
         return ()

@@ -1,7 +1,7 @@
-"""Gate: the question is a question about its source, and reads well alone.
+"""Gate: the question asks about its source, and reads well alone.
 
 It rejects wrong quotations, debris of markup, unpaired brackets, references to other sentences,
-entries of lists or logs, and numbers that the scorer reads otherwise.
+entries of lists or logs, and numbers that the scorer reads differently.
 """
 
 import re
@@ -91,7 +91,7 @@ def _of_program(task: Task, shown: str) -> Iterator[str]:
 
 
 def shown_of(task: Task) -> str:
-    """What of the documents a question shows; of a teacher's the whole question."""
+    """The part of a question that is from the documents; the whole question for a teacher's."""
     return task.question.partition("? ")[2] if task.template in ASKED else task.question
 
 

@@ -1,6 +1,6 @@
-"""Gate: a search for the question's own words finds its source among the first `rank` hits.
+"""Gate: a search for the question's own words returns its source among the first `rank` hits.
 
-The agent's tool shows 2 hits a search. Another passage with the whole quotation serves as well.
+The agent's tool shows 2 hits per search. Another passage with the whole quotation also counts.
 """
 
 from typing import Any
@@ -17,7 +17,7 @@ from tutti.tasks.task_sets import Task, Verdict
 
 
 def _judged(task: Task, context: QuestionContext) -> Verdict:
-    """`measured` is the source's rank; None where it is not among the hits."""
+    """Judge a question; `measured` is the source's rank, None if it is not among the hits."""
     quote, (hits,) = flat(task.slots["quote"]), context.search([task])
     ranks = (
         place for place, hit in enumerate(hits, 1) if hit.id == task.key or quote in flat(hit.text)

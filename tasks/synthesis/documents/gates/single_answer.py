@@ -1,7 +1,7 @@
 """Gate: no other sentence gives another answer, as far as can be checked.
 
-A sentence of the passages that a search finds gives another answer if it has four fifths of the
-words around the answer in the quotation, by number and by weight, and not the answer.
+A sentence in the hits of a search gives another answer if it lacks the answer and has four fifths
+of the words around the answer in the quotation, by number and by weight.
 """
 
 from tutti.tasks.retrieval import Passage
@@ -19,7 +19,8 @@ ALIKE = 0.8
 
 
 def _judged(task: Task, context: QuestionContext) -> Verdict:
-    """`measured` is the largest share of the words around the answer in a sentence without it."""
+    """Judge a question; `measured` is the largest share of the words around the answer in a
+    sentence without it."""
     answer = set(words_of(task.answer))
     own = set(words_of(quotation(task))) - answer
     if not own:

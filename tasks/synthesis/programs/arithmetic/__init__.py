@@ -31,11 +31,11 @@ class Arithmetic(DeclaredProgram):
     folder = Path(__file__).parent
 
     def build(self, rng: Random, knobs: Knobs) -> Domain:
-        """An office of some 450 records."""
+        """Return an office of about 450 records."""
         return self.domain(knobs, OfficeMaker(rng, knobs, self.declared.table_specs()).make())
 
     def propose(self, domain: Domain, rng: Random, knobs: Knobs) -> Iterator[DomainTask]:
-        """Tasks of all templates by turns."""
+        """Yield tasks, alternating between all templates."""
         clerk = Clerk(domain, rng, knobs)
         draws = {template: partial(clerk.draw, template) for template in TEMPLATES}
         return take_turns(draws, told_by(domain), aside=("report",))

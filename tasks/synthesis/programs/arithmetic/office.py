@@ -28,7 +28,7 @@ class OfficeMaker:
         return key
 
     def make(self) -> Tables:
-        """All records."""
+        """Return all records."""
         rng, made = self.rng, self.made
         for number in range(12):
             self._add("suppliers", f"SU{number + 11}", f"{made.name()} & Sons")
@@ -45,7 +45,7 @@ class OfficeMaker:
         return self.records
 
     def _add_products(self) -> None:
-        """Each sixth product has variants of its name."""
+        """Add the products; every sixth has variants of its name."""
         rng = self.rng
         names = [f"{self.made.name()} {rng.choice(WARES)}" for _ in range(60)]
         kinds = VARIANTS[: self.knobs["distractors"]]

@@ -1,4 +1,4 @@
-"""Solves the office's tasks from a task's slots: it computes itself, without the calculator."""
+"""Solver of the office's tasks from their slots; it computes itself, without the calculator."""
 
 from datetime import date, datetime
 from fractions import Fraction
@@ -75,7 +75,7 @@ def _speed(slots: Slots) -> Reading:
 
 
 def _basket(words: str) -> Reading:
-    """The counts and products of ``3 x name;5 x name``."""
+    """Return the counts and products of ``3 x name;5 x name``."""
     found = []
     for part in words.split(";"):
         count, _, name = part.partition(" x ")

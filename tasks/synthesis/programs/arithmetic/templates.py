@@ -36,7 +36,7 @@ KG = {"kg": Fraction(1), "lb": Fraction("0.45359237"), "oz": Fraction("0.0283495
 
 
 def money(value: Fraction) -> str:
-    """A value that is not negative, rounded half up to two decimals."""
+    """Format a nonnegative value, rounded half up to two decimals."""
     cents = (value * 200 + 1) // 2
     return f"{cents // 100}.{cents % 100:02d}"
 
@@ -60,7 +60,7 @@ class Sum:
 
 
 class Clerk:
-    """Draws tasks from an instance and words them."""
+    """Draws tasks from an instance and writes their text."""
 
     def __init__(self, domain: Domain, rng: Random, knobs: Knobs) -> None:
         self.domain, self.rng, self.knobs = domain, rng, knobs
@@ -72,7 +72,7 @@ class Clerk:
         self._closed = [k for k, each in self._reports.items() if each["status"] == "closed"]
 
     def draw(self, template: str) -> DomainTask | None:
-        """A candidate of a template."""
+        """Return a candidate of a template."""
         found = TEMPLATES[template](self)
         split = None if found is None else shared_split(template, found.entities, HELD_OUT)
         if found is None or split is None:
@@ -118,14 +118,14 @@ class Clerk:
         )
 
     def _report(self, split: str) -> str:
-        """A random open report of a split, in which the result is recorded; or none."""
+        """A random open report of a split, in which the result is recorded; or an empty string."""
         if self.rng.randrange(100) >= self.knobs["recorded"]:
             return ""
         keys = [k for k in self._keys["reports", split] if self._reports[k]["status"] == "open"]
         return self.rng.choice(keys) if keys else ""
 
     def pick(self, table: str, split: str | None = None) -> dict[str, Any]:
-        """A random record, of a split where one is given."""
+        """Return a random record, of a split if given."""
         keys = self._keys[table, split or self.rng.choice(SPLITS)]
         return self.domain.records[table][self.rng.choice(keys)] if keys else {}
 
@@ -135,13 +135,13 @@ def _exact(value: float | str) -> Fraction:
 
 
 def _weighted(pairs: Sequence[tuple[Any, Any]]) -> tuple[str, Fraction]:
-    """A sum of products of two numbers: the expression, and its value."""
+    """Return a sum of products of two numbers: the expression, and its value."""
     terms = " + ".join(f"{count} * {each}" for count, each in pairs)
     return terms, sum((count * _exact(each) for count, each in pairs), Fraction(0))
 
 
 def _products(clerk: Clerk) -> list[dict[str, Any]]:
-    """Different products of one split, at most as many as the knob `operands` says."""
+    """Return different products of one split, at most the number of the knob `operands`."""
     wanted = clerk.rng.randint(max(1, clerk.knobs["operands"] - 2), clerk.knobs["operands"])
     split = clerk.rng.choice(SPLITS)
     found = {each["product_id"]: each for each in (clerk.pick("products", split),) if each}
@@ -156,7 +156,7 @@ def _entities(products: Sequence[dict[str, Any]]) -> tuple[str, ...]:
 
 
 def _basket(clerk: Clerk) -> tuple[list[dict[str, Any]], list[int], str, dict[str, str]]:
-    """Products, how many of each, both in words, and the slots."""
+    """Return products, their counts, both in words, and the slots."""
     products = _products(clerk)
     counts = [clerk.rng.randint(3, 40) for _ in products]
     parts = [f"{n} x {each['name']}" for n, each in zip(counts, products, strict=True)]
@@ -200,7 +200,7 @@ def _weight(clerk: Clerk) -> Sum | None:
 
 
 def _decimal(value: Fraction) -> str:
-    """An exact decimal of at most 12 places, as `convert` writes it."""
+    """Format an exact decimal of at most 12 places, as `convert` does."""
     whole, rest = divmod(value.numerator * 10**12 // value.denominator, 10**12)
     return f"{whole}.{rest:012d}".rstrip("0").rstrip(".")
 

@@ -11,7 +11,8 @@ from tutti.tasks.synthesis.programs.program import EVOLVED, KNOB, Knob
 
 
 class Bank(DeskProgram):
-    """A bank for private clients, with its own day, daily limit and days for disputes."""
+    """A bank for private clients, with its own current day, daily limit and dispute period in
+    days."""
 
     name = "bank"
     version = "2"

@@ -1,4 +1,4 @@
-"""Draws the records of a bank: every field of every table, with keys that exist."""
+"""Drawing the records of a bank: every field of every table, with keys that exist."""
 
 from collections.abc import Iterator
 from random import Random
@@ -47,7 +47,7 @@ class BankMaker(RecordMaker):
         record["beneficiaries"] = list(self._beneficiaries(client))
 
     def _accounts(self, client: str) -> Iterator[str]:
-        """A current account, and mostly one or two others; no two of a kind."""
+        """Yield a current account, and mostly one or two others of different kinds."""
         for kind, share in (("current", 1.0), ("savings", 0.7), ("deposit", 0.4)):
             if self.rng.random() >= share:
                 continue
@@ -66,7 +66,7 @@ class BankMaker(RecordMaker):
             yield account
 
     def _payments(self, account: str) -> None:
-        """Card payments at distinct merchants, oldest first, some too old to be disputed."""
+        """Add card payments at distinct merchants, oldest first, some too old to be disputed."""
         count = PAYMENTS + self.knobs["distractors"]
         most = self.dispute_days * 2
         ages = sorted((self.rng.randint(1, most) for _ in range(count)), reverse=True)
@@ -132,5 +132,5 @@ def draw_name(rng: Random) -> str:
 
 
 def draw_number(rng: Random) -> str:
-    """An account number at another bank: ten digits."""
+    """Return an account number at another bank: ten digits."""
     return f"{rng.randint(10**9, 10**10 - 1)}"

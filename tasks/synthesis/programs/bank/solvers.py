@@ -10,14 +10,14 @@ from tutti.tasks.synthesis.programs.program import Reading, Slots, find, use
 
 
 def _theirs(client: Record, what: str, field: str, value: str) -> Reading:
-    """The client's record with a value. Raises LookupError."""
+    """Return the client's record with a value. Raises LookupError."""
     keys = client["beneficiaries" if what == "beneficiary" else f"{what}s"]
     named = f"{what} of {client['client_id']} with {field} {value}"
     return find(named, f"get_{what}", f"{what}_id", keys, lambda each: each[field] == value)
 
 
 def transfer(client: Record, slots: Slots) -> Oracle:
-    """Find the beneficiary by name, pay from the current account."""
+    """Look up the beneficiary by name, and pay from the current account."""
     to = yield from _theirs(client, "beneficiary", "name", slots["name"])
     account = yield from _theirs(client, "account", "kind", "current")
     return (yield from _pay(account, to, int(slots["amount"])))
@@ -30,7 +30,7 @@ def _pay(account: Record, to: Record, amount: int) -> Oracle:
 
 
 def pay_new(client: Record, slots: Slots) -> Oracle:
-    """Add, then pay."""
+    """Add the beneficiary, then pay."""
     account = yield from _theirs(client, "account", "kind", "current")
     added = {"name": slots["name"], "account_number": slots["number"]}
     to = yield from use("add_beneficiary", client_id=client["client_id"], **added)
@@ -38,7 +38,7 @@ def pay_new(client: Record, slots: Slots) -> Oracle:
 
 
 def lost_card(client: Record, slots: Slots) -> Oracle:
-    """Find the card by its kind or last digits, freeze it, and read its account."""
+    """Look up the card by its kind or last digits, freeze it, and read its account."""
     (named,) = (name for name in ("kind", "last_four") if name in slots)
     card = yield from _theirs(client, "card", named, slots[named])
     yield from use("freeze_card", card_id=card["card_id"], reason=slots["reason"])
@@ -56,7 +56,7 @@ def freeze_all(client: Record, slots: Slots) -> Oracle:
 
 
 def find_payment(client: Record, merchant: str) -> Reading:
-    """The card payment at a merchant, on any account. Raises LookupError."""
+    """Return the card payment at a merchant, on any account. Raises LookupError."""
     for account_id in client["accounts"]:
         booked = yield from use("list_transactions", account_id=account_id)
         found = [each for each in booked if (each["kind"], each["party"]) == ("card", merchant)]
@@ -66,7 +66,7 @@ def find_payment(client: Record, merchant: str) -> Reading:
 
 
 def dispute(client: Record, slots: Slots) -> Oracle:
-    """Find the payment by its merchant, dispute it."""
+    """Look up the payment by its merchant, and dispute it."""
     payment = yield from find_payment(client, slots["merchant"])
     key = payment["transaction_id"]
     yield from use("dispute_transaction", transaction_id=key, reason=slots["reason"])
@@ -74,7 +74,7 @@ def dispute(client: Record, slots: Slots) -> Oracle:
 
 
 def repay(client: Record, slots: Slots) -> Oracle:
-    """Find the loan by its purpose, repay from the current account."""
+    """Look up the loan by its purpose, and repay it from the current account."""
     account = yield from _theirs(client, "account", "kind", "current")
     loan = yield from _theirs(client, "loan", "purpose", slots["purpose"])
     ids = {"loan_id": loan["loan_id"], "account_id": account["account_id"]}
@@ -83,7 +83,7 @@ def repay(client: Record, slots: Slots) -> Oracle:
 
 
 def empty_close(client: Record, slots: Slots) -> Oracle:
-    """Read the balance, move it, close."""
+    """Read the balance, move it, and close the account."""
     account = yield from _theirs(client, "account", "kind", slots["kind"])
     current = yield from _theirs(client, "account", "kind", "current")
     key = account["account_id"]
@@ -121,12 +121,12 @@ def spending(client: Record, slots: Slots) -> Oracle:
 
 
 def refused_balance(client: Record, slots: Slots) -> Oracle:
-    """Say no, and the balance of the account in question."""
+    """Refuse, and state the balance of the account in question."""
     account = yield from _theirs(client, "account", "kind", slots.get("kind", "current"))
     return f"That is not possible. The account holds {money(account['balance'])}."
 
 
 def refused_amount(client: Record, slots: Slots) -> Oracle:
-    """Say no, and what the payment was."""
+    """Refuse, and state the amount of the payment."""
     payment = yield from find_payment(client, slots["merchant"])
     return f"That is not possible. The payment was {money(-payment['amount'])}."

@@ -16,7 +16,7 @@ LEAST = 100
 
 
 class Bank(Desk):
-    """A bank."""
+    """A bank, as its templates read it."""
 
     @property
     def terms(self) -> Record:
@@ -25,32 +25,32 @@ class Bank(Desk):
 
     @property
     def limit(self) -> int:
-        """The most that an account may transfer a day."""
+        """The most that an account may transfer per day."""
         return int(self.terms["daily_limit"])
 
     def current(self, client: Record) -> Record:
-        """A client's current account."""
+        """Return a client's current account."""
         return self.of(client, "accounts")[0]
 
     def payable(self, client: Record) -> float:
-        """The most that the current account can transfer today."""
+        """Return the most that the current account can transfer today."""
         current = self.current(client)
         return min(current["balance"], self.limit) if current["status"] == "open" else 0
 
     def payments(self, client: Record, recent: bool) -> list[Record]:
-        """The card payments on the current account that may be disputed, or are too old."""
+        """Return the card payments on the current account that may be disputed, or are too old."""
         today, days = date.fromisoformat(self.terms["today"]), self.terms["dispute_days"]
         booked = self.of(self.current(client), "transactions")
         ages = [(today - date.fromisoformat(each["date"])).days for each in booked]
         return [e for e, age in zip(booked, ages, strict=True) if (age <= days) == recent]
 
     def amount(self, most: float) -> int:
-        """A whole amount from 20 to `most`, a multiple of 5."""
+        """Return an integer amount from 20 to `most`, a multiple of 5."""
         return 5 * self.rng.randint(4, int(most // 5))
 
 
 def pay(account: Record, beneficiary_id: str, amount: float) -> Action:
-    """Transfer from an account."""
+    """Return a transfer from an account."""
     return call_on("transfer", account, beneficiary_id=beneficiary_id, amount=amount)
 
 
@@ -180,7 +180,7 @@ def empty_close(bank: Bank, client: Record) -> Iterator[Intent]:
 
 
 def close(bank: Bank, client: Record) -> Iterator[Intent]:
-    """Close an account that is empty."""
+    """Close an empty account."""
     current, *others = bank.of(client, "accounts")
     for account in others:
         if account["status"] == "open" and not account["balance"]:
@@ -220,7 +220,7 @@ def spending(bank: Bank, client: Record) -> Iterator[Intent]:
 
 
 def over_limit(bank: Bank, client: Record) -> Iterator[Intent]:
-    """Pay more than the limit of a day."""
+    """Pay more than the daily limit."""
     current = bank.current(client)
     for to in bank.of(client, "beneficiaries") if current["status"] == "open" else ():
         amount = bank.limit + 50 * bank.rng.randint(1, 8)
@@ -250,7 +250,7 @@ def full_close(bank: Bank, client: Record) -> Iterator[Intent]:
 
 
 def _refused(account: Record, forbidden: Action, reason: str, slots: Mapping[str, str]) -> Intent:
-    """A refused call, after which the user asks for an account's balance."""
+    """Return a refused call, after which the user asks for an account's balance."""
     return Intent(
         (call_on("get_account", account),),
         touches=(account["account_id"],),

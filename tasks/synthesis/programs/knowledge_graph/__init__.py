@@ -25,8 +25,9 @@ from tutti.tasks.synthesis.programs.program import (
 
 
 class KnowledgeGraph(DeclaredProgram):
-    """Nothing is written; a task is done when its answer is said. A task's entities are those that
-    its question names; those on the way belong to every split."""
+    """Questions over a graph. Nothing is written; a task is done when its answer is communicated. A
+    task's entities are those that its question names; entities on the path belong to every
+    split."""
 
     name = "knowledge_graph"
     version = "2"
@@ -41,14 +42,14 @@ class KnowledgeGraph(DeclaredProgram):
     folder = Path(__file__).parent
 
     def build(self, rng: Random, knobs: Knobs) -> Domain:
-        """A graph of 290 entities."""
+        """Return a graph of 290 entities."""
         distractors = knobs["distractors"]
         domain = self.domain(knobs, build_records(rng, distractors))
         kinds = (table_of(kind, distractors) for kind in KINDS.values())
         return domain.model_copy(update={"tables": (*kinds, *domain.tables)})
 
     def propose(self, domain: Domain, rng: Random, knobs: Knobs) -> Iterator[DomainTask]:
-        """Questions of all templates by turns."""
+        """Yield questions, alternating between all templates."""
         asker = Asker(Graph(domain), rng, knobs)
         draws = {template: partial(asker.draw, template) for template in TEMPLATES}
         told = told_by(domain)
@@ -60,5 +61,5 @@ class KnowledgeGraph(DeclaredProgram):
         return with_harder(take_turns(draws, told), harder, knobs[KNOB], "hops")
 
     def solve(self, task: DomainTask) -> Oracle:
-        """Follow the path of the slots by the tools."""
+        """Follow the path in the slots with the tools."""
         return solve_question(task)

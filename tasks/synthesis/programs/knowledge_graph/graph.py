@@ -40,7 +40,7 @@ class Place:
     """The entities on the way, itself included."""
 
     def follow(self, relation: str) -> Action:
-        """The golden call of a relation of it."""
+        """Return the golden call that follows a relation of the entity."""
         return call("follow", entity_id=self.entity_id, relation=relation)
 
 
@@ -64,11 +64,11 @@ class Graph:
                 self.back[relation.name, record[relation.name]].append(source)
 
     def record(self, kind: str, entity_id: str) -> Record:
-        """The record of an entity."""
+        """Return the record of an entity."""
         return self.domain.records[kind][entity_id]
 
     def place(self, kind: str, entity_id: str) -> Place:
-        """An entity that a question names, with its birth year where people share the name."""
+        """Return an entity that a question names, with its birth year if people share the name."""
         record = self.record(kind, entity_id)
         name = record["name"]
         same = [r for k, r in self.named[name] if k == kind]
@@ -98,7 +98,7 @@ class Graph:
         )
 
     def walk(self, rng: Random, hops: int) -> Place | None:
-        """A random walk from a named entity; None where it meets an entity twice or stops short."""
+        """A random walk from a named entity; None if it meets an entity twice or is too short."""
         kind = rng.choice(list(KINDS))
         place = self.place(kind, rng.choice(list(self.domain.records[kind])))
         for _ in range(hops):
@@ -106,9 +106,9 @@ class Graph:
         return place if len(set(place.seen)) == len(place.seen) else None
 
     def name_of(self, kind: str, entity_id: str) -> str:
-        """An entity's name."""
+        """Return an entity's name."""
         return str(self.record(kind, entity_id)["name"])
 
     def inverses(self, kind: str) -> list[Relation]:
-        """The relations that lead to a kind."""
+        """Return the relations that lead to a kind."""
         return [each for each in self.relations if each.target == kind and each.back]

@@ -1,4 +1,4 @@
-"""Solves the graph's questions by the tools, from a task's slots alone."""
+"""Solver of the graph's questions with the tools, from a task's slots only."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""The questions: each template draws one from the graph, or None where the draw fits none.
+"""The questions: each template draws one from the graph, or None if the draw fits none.
 
 Every answer is unique in the graph, and is a name or number that the question does not contain.
 """
@@ -43,7 +43,7 @@ class Question:
 
 @dataclass
 class Asker:
-    """Draws questions from an instance and words them."""
+    """Draws questions from an instance and writes their text."""
 
     graph: Graph
     rng: Random
@@ -52,7 +52,7 @@ class Asker:
     """A question that the next ones are harder variants of."""
 
     def draw(self, template: str) -> DomainTask | None:
-        """A candidate of a template."""
+        """Return a candidate of a template."""
         question = TEMPLATES[template](self)
         if question is None:
             return None
@@ -89,15 +89,15 @@ class Asker:
         )
 
     def harder(self, parent: DomainTask) -> DomainTask | None:
-        """A question of the same template about the same start, one hop further on the same path;
-        None where none is found."""
+        """Return a question of the same template about the same start, one hop further on the same
+        path; None if there is none."""
         asker = replace(self, parent=parent)
         drawn = (asker.draw(parent.template) for _ in range(TRIES))
         hops = parent.difficulty["hops"]
         return next((each for each in drawn if each and each.difficulty["hops"] > hops), None)
 
     def walk(self, hops: int) -> Place | None:
-        """A random walk; of a parent its own, and one hop more."""
+        """Return a random walk; with a parent, its walk and one more hop."""
         if self.parent is None:
             return self.graph.walk(self.rng, hops)
         place = self.graph.place(*self.parent.sources[0].split("/"))
@@ -107,7 +107,7 @@ class Asker:
         return place if len(set(place.seen)) == len(place.seen) else None
 
     def hops(self, least: int = 1) -> int:
-        """How many hops the next question has."""
+        """Return the number of hops of the next question."""
         if self.parent is not None:
             return self.parent.difficulty["hops"] + 1
         return self.rng.randint(least, max(least, self.knobs["hops"]))
@@ -161,7 +161,7 @@ def _comparison(asker: Asker) -> Question | None:
 
 
 def _extreme(asker: Asker, kind: str, ids: Sequence[str]) -> tuple[str, str, str, str]:
-    """A fact, ``least`` or ``most`` of it, the adjective for that, and the entity's name."""
+    """Return a fact, ``least`` or ``most`` of it, the adjective for that, and the entity's name."""
     fact, pick = asker.rng.choice(KINDS[kind].facts), asker.rng.choice(("least", "most"))
     records = sorted((asker.graph.record(kind, each) for each in ids), key=itemgetter(fact.name))
     if pick == "least":
@@ -170,7 +170,7 @@ def _extreme(asker: Asker, kind: str, ids: Sequence[str]) -> tuple[str, str, str
 
 
 def _members(asker: Asker, hops: int) -> tuple[Place, Relation, list[str]] | None:
-    """The end of a walk, a relation that leads to it, and the sources of that relation."""
+    """Return the end of a walk, a relation that leads to it, and the sources of that relation."""
     place = asker.walk(max(0, hops - 2))
     if place is None or not asker.graph.inverses(place.kind):
         return None

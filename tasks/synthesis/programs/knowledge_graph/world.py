@@ -17,7 +17,7 @@ SPARE = ("facts_of", "relations_of", "list_entities", "filter_entities")
 
 @dataclass(frozen=True)
 class Fact:
-    """A number that is known of every entity of a kind."""
+    """A number that every entity of a kind has."""
 
     kind: str
     name: str
@@ -43,7 +43,7 @@ class EntityKind:
 
 @dataclass(frozen=True)
 class Relation:
-    """From each entity of a kind to exactly one of another."""
+    """A relation from each entity of a kind to exactly one of another."""
 
     name: str
     source: str
@@ -114,12 +114,12 @@ TITLES = ("The Lamp of {}", "A Winter with {}", "Letters to {}", "The Bells of {
 
 
 def relations_with(distractors: int) -> tuple[Relation, ...]:
-    """The relations of an instance."""
+    """Return the relations of an instance."""
     return RELATIONS + PARALLEL[:distractors]
 
 
 def build_records(rng: Random, distractors: int) -> Tables:
-    """An instance's records; each distractor also gives three pairs that share a name."""
+    """Return an instance's records; each distractor also gives three pairs that share a name."""
     made = NameMaker(rng)
     ids: dict[str, list[str]] = {}
     for kind in KINDS.values():
@@ -168,7 +168,8 @@ def _name(rng: Random, made: NameMaker, kind: str) -> str:
 
 
 def _share_names(rng: Random, records: Tables, distractors: int) -> None:
-    """Two people, a town and a river, a firm and a book get one name: birth years tell people."""
+    """Give one name to two people, to a town and a river, and to a firm and a book; birth years
+    distinguish people."""
     people = rng.sample(list(records["person"].values()), 2 * distractors)
     towns = rng.sample(list(records["town"].values()), distractors)
     rivers = rng.sample(list(records["river"].values()), distractors)
@@ -180,7 +181,7 @@ def _share_names(rng: Random, records: Tables, distractors: int) -> None:
 
 
 def table_of(kind: EntityKind, distractors: int) -> TableSpec:
-    """The table of a kind."""
+    """Return the table of a kind."""
     fields = [FieldSpec(name="entity_id", kind="text"), FieldSpec(name="name", kind="text")]
     fields += [
         FieldSpec(name=each.name, kind="integer", least=each.least, most=each.most)

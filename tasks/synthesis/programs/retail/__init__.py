@@ -1,4 +1,4 @@
-"""A shop for the home: customers, products with variants, orders, payments and refunds."""
+"""A home goods shop: customers, products with variants, orders, payments and refunds."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -11,7 +11,7 @@ from tutti.tasks.synthesis.programs.retail.records import ShopMaker
 
 
 class Retail(DeskProgram):
-    """A shop for the home, with its own day and days for returns."""
+    """A home goods shop, with its own current day and return period in days."""
 
     name = "retail"
     version = "2"

@@ -1,4 +1,4 @@
-"""Draws the records of a shop: every field of every table, with keys that exist."""
+"""Drawing the records of a shop: every field of every table, with keys that exist."""
 
 from collections.abc import Iterator
 from typing import Any

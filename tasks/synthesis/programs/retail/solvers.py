@@ -10,7 +10,7 @@ from tutti.tasks.synthesis.programs.program import Reading, Slots, find, use
 
 
 def find_order(customer: Record, slots: Slots, keyed: str = "") -> Reading:
-    """The order that the slots name: by its number, or by a product in it."""
+    """Return the order in the slots, by its number or by a product in it."""
     product = slots.get(f"{keyed}product")
 
     def matches(order: Record) -> bool:
@@ -23,7 +23,7 @@ def find_order(customer: Record, slots: Slots, keyed: str = "") -> Reading:
 
 
 def lines_of(order: Record, names: str) -> list[Record]:
-    """The lines of products, whose names are joined by ``|``. Raises LookupError."""
+    """Return the lines of products, whose names are joined by ``|``. Raises LookupError."""
     found = [line for line in order["lines"] if line["product"] in names.split("|")]
     if len(found) < len(names.split("|")):
         raise LookupError(f"{order['order_id']} lacks one of {names}")
@@ -31,13 +31,13 @@ def lines_of(order: Record, names: str) -> list[Record]:
 
 
 def price_of(lines: list[Record]) -> float:
-    """The price of lines."""
+    """Return the total price of lines."""
     prices: list[float] = [line["price"] for line in lines]
     return round(sum(prices), 2)
 
 
 def cancel(customer: Record, slots: Slots, keyed: str = "") -> Oracle:
-    """Read the order, cancel it."""
+    """Read the order and cancel it."""
     order = yield from find_order(customer, slots, keyed)
     order_id = order["order_id"]
     done = yield from use("cancel_order", order_id=order_id, reason=slots["reason"])
@@ -45,7 +45,7 @@ def cancel(customer: Record, slots: Slots, keyed: str = "") -> Oracle:
 
 
 def cancel_two(customer: Record, slots: Slots) -> Oracle:
-    """The second order first, as a person might."""
+    """Cancel the second order first, as a person might."""
     second = yield from cancel(customer, slots, "second_")
     first = yield from cancel(customer, slots)
     return f"{first} {second}"
@@ -61,7 +61,7 @@ def return_some(customer: Record, slots: Slots) -> Oracle:
 
 
 def return_gift(customer: Record, slots: Slots) -> Oracle:
-    """Look for the gift card among the payments, return all, and read its balance."""
+    """Look for the gift card among the payments, return all items, and read its balance."""
     order = yield from find_order(customer, slots)
     gift = ""
     for payment_id in customer["payments"]:
@@ -100,7 +100,7 @@ def address(customer: Record, slots: Slots) -> Oracle:
 
 
 def move(customer: Record, slots: Slots) -> Oracle:
-    """Change pending orders, then the profile."""
+    """Change the address of pending orders, then of the profile."""
     for order_id in customer["orders"]:
         order = yield from use("get_order", order_id=order_id)
         if order["status"] == "pending":
@@ -120,7 +120,7 @@ def total(customer: Record, slots: Slots) -> Oracle:
 
 
 def spent(customer: Record, slots: Slots) -> Oracle:
-    """Read all orders, add up the delivered ones."""
+    """Read all orders and add up the delivered ones."""
     lines: list[Record] = []
     for order_id in customer["orders"]:
         order = yield from use("get_order", order_id=order_id)
@@ -129,7 +129,7 @@ def spent(customer: Record, slots: Slots) -> Oracle:
 
 
 def refused_sum(customer: Record, slots: Slots) -> Oracle:
-    """Read the order and say what it cost."""
+    """Read the order and state its price."""
     order = yield from find_order(customer, slots)
     return f"That is not possible. The order cost {money(price_of(order['lines']))}."
 

@@ -20,26 +20,26 @@ FIXED = ("shipped", "delivered", "cancelled")
 
 
 class Shop(Desk):
-    """A shop."""
+    """A shop, as its templates read it."""
 
     def total(self, variants: Sequence[str]) -> float:
-        """The price of variants."""
+        """Return the total price of variants."""
         prices: list[float] = [self.records["variants"][each]["price"] for each in variants]
         return round(sum(prices), 2)
 
     def names(self, variants: Sequence[str]) -> list[str]:
-        """The products' names of variants, in order."""
+        """Return the products' names of variants, in order."""
         return [
             str(self.records["products"][self.records["variants"][each]["product"]]["name"])
             for each in variants
         ]
 
     def orders(self, customer: Record, *statuses: str) -> list[Record]:
-        """A customer's orders in some statuses."""
+        """Return a customer's orders with one of some statuses."""
         return [each for each in self.of(customer, "orders") if each["status"] in statuses]
 
     def delivered(self, customer: Record, in_window: bool = True) -> list[Record]:
-        """A customer's delivered orders whose items may be returned today, or may no longer."""
+        """Return a customer's delivered orders whose items may be returned today, or no longer."""
         orders = self.orders(customer, "delivered")
         return [each for each in orders if self.in_window(each) == in_window]
 
@@ -52,9 +52,9 @@ class Shop(Desk):
     def about(
         self, customer: Record, order: Record, said: Sequence[str] = (), keyed: str = ""
     ) -> Intent:
-        """An intent that reads an order. The user names it by its number, or by a product that no
-        other order of the customer has; not by one of the variants that the intent names anyway
-        (`said`)."""
+        """Return an intent that reads an order. The user names the order by its number, or by a
+        product that no other order of the customer has and that is not among the variants that the
+        intent names anyway (`said`)."""
         order_id, items = str(order["order_id"]), self.names(said)
         others = [self.records["orders"][o] for o in customer["orders"] if o != order_id]
         elsewhere = {name for other in others for name in self.names(other["items"])}
@@ -73,12 +73,12 @@ class Shop(Desk):
         )
 
     def refused(self, named: Intent, order: Record, call: Action, reason: str) -> Intent:
-        """An intent that is refused, after which the user asks for the order's price."""
+        """Return an intent that is refused, after which the user asks for the order's price."""
         price = self.total(order["items"])
         return replace(named, forbidden=(call,), facts=(price,), reason=reason)
 
     def about_items(self, customer: Record, order: Record) -> tuple[list[str], Intent]:
-        """Some items of an order, in its order, rarely all; and an intent that reads it."""
+        """Return some items of an order, in its order, rarely all; and an intent that reads it."""
         count = self.rng.randint(1, max(1, min(3, len(order["items"]) - 1)))
         chosen = self.rng.sample(order["items"], count)
         items = [each for each in order["items"] if each in chosen]
@@ -86,29 +86,29 @@ class Shop(Desk):
 
 
 def going_on(intent: Intent, *calls: Action, **changes: Any) -> Intent:
-    """An intent with further golden calls, and with other fields."""
+    """Return a copy of an intent with further golden calls, and with other fields."""
     return replace(intent, actions=(*intent.actions, *calls), **changes)
 
 
 def cancel_call(order: Record, reason: str = REASONS[0]) -> Action:
-    """Cancel an order."""
+    """Return a call that cancels an order."""
     return call_on("cancel_order", order, reason=reason)
 
 
 def return_call(order: Record, variants: Sequence[str], payment: str = "") -> Action:
-    """Return items of an order, to its own payment where no other is given."""
+    """Return a call that returns items of an order, by default to its own payment."""
     payment = payment or order["payment"]
     return call_on("return_items", order, variant_ids=list(variants), payment_id=payment)
 
 
 def exchange_call(order: Record, old: str, new: str) -> Action:
-    """Exchange an item of an order for another variant."""
+    """Return a call that exchanges an item of an order for another variant."""
     ids = {"old_variant_id": old, "new_variant_id": new, "payment_id": order["payment"]}
     return call_on("exchange_item", order, **ids)
 
 
 def cancel(shop: Shop, customer: Record) -> Iterator[Intent]:
-    """Cancel a pending order, and say the refund."""
+    """Cancel a pending order, and state the refund."""
     for order in shop.orders(customer, "pending"):
         named, reason = shop.about(customer, order), shop.rng.choice(REASONS)
         yield going_on(
@@ -152,7 +152,7 @@ def return_some(shop: Shop, customer: Record) -> Iterator[Intent]:
 
 
 def return_gift(shop: Shop, customer: Record) -> Iterator[Intent]:
-    """Return a whole order to the gift card, and say its balance then."""
+    """Return a whole order to the gift card, and state its new balance."""
     gift = shop.of(customer, "payments")[0]
     for order in shop.delivered(customer):
         named, items, key = shop.about(customer, order), order["items"], gift["payment_id"]
@@ -188,13 +188,13 @@ def exchange(shop: Shop, customer: Record) -> Iterator[Intent]:
 
 
 def new_place(shop: Shop) -> dict[str, str]:
-    """A random address, as arguments and slots."""
+    """Return a random address, as arguments and slots."""
     to = draw_address(shop.rng)
     return {"street": to["street"], "city": to["city"], "zip_code": to["zip"]}
 
 
 def address(shop: Shop, customer: Record) -> Iterator[Intent]:
-    """Send a pending order elsewhere."""
+    """Change the address of a pending order."""
     for order in shop.orders(customer, "pending"):
         named, place = shop.about(customer, order), new_place(shop)
         yield going_on(
@@ -223,7 +223,7 @@ def move(shop: Shop, customer: Record) -> Iterator[Intent]:
 
 
 def total(shop: Shop, customer: Record) -> Iterator[Intent]:
-    """Ask what a return of some items would pay."""
+    """Ask how much a return of some items would refund."""
     for order in shop.delivered(customer):
         items, named = shop.about_items(customer, order)
         slots = {**named.slots, "items": "|".join(shop.names(items))}
@@ -244,7 +244,7 @@ def spent(shop: Shop, customer: Record) -> Iterator[Intent]:
 
 
 def late_return(shop: Shop, customer: Record) -> Iterator[Intent]:
-    """Return items too long after the delivery."""
+    """Return items after the return period."""
     for order in shop.delivered(customer, in_window=False):
         items, named = shop.about_items(customer, order)
         reason = shop.say("late_return", **named.says)
@@ -265,7 +265,7 @@ def wrong_exchange(shop: Shop, customer: Record) -> Iterator[Intent]:
 
 
 def wrong_refund(shop: Shop, customer: Record) -> Iterator[Intent]:
-    """Return items with the refund on a payment that the order was not paid with."""
+    """Return items with the refund to a payment that the order was not paid with."""
     for order in shop.delivered(customer):
         others = [each for each in customer["payments"][1:] if each != order["payment"]]
         if not others:

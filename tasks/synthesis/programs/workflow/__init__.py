@@ -1,4 +1,4 @@
-"""Workflow desks: one executable graph, shown in the policy as text, pseudo-code or Mermaid."""
+"""Workflow desks: one executable graph, written in the policy as text, pseudo-code or Mermaid."""
 
 from collections.abc import Iterator, Mapping
 from functools import partial
@@ -17,8 +17,8 @@ from tutti.tasks.synthesis.programs.workflow.themes import themes
 
 
 class Workflow(DeclaredProgram):
-    """A desk whose rules forbid each call that is not the workflow's next for a case. Where a case
-    is brought further by checks too, they are WRITE tools: each is entered in the case's log."""
+    """A desk whose rules forbid each call that is not the workflow's next for a case. If checks
+    also advance a case, they are WRITE tools, and each is entered in the case's log."""
 
     name = "workflow"
     version = "2"
@@ -33,7 +33,7 @@ class Workflow(DeclaredProgram):
     folder = Path(__file__).parent
 
     def build(self, rng: Random, knobs: Knobs) -> Domain:
-        """A desk with a workflow of its own and its cases."""
+        """Return a desk with a workflow of its own and its cases."""
         theme = rng.choice(themes())
         flow = Drawer(rng, theme, knobs["branches"]).draw(knobs["depth"])
         declared = declared_for(self.declared, theme, flow, FORMS[knobs["form"]])
@@ -41,14 +41,14 @@ class Workflow(DeclaredProgram):
         return self.domain(knobs, records, declared, code).model_copy(update={"name": theme.name})
 
     def propose(self, domain: Domain, rng: Random, knobs: Knobs) -> Iterator[DomainTask]:
-        """Users of all templates by turns."""
+        """Yield tasks of users, alternating between all templates."""
         visitor = Visitor(domain, flow_of(domain), rng, knobs)
         draws = {template: partial(visitor.draw, template) for template in TEMPLATES}
         # Who insists on another end is given the same as who does not.
         return take_turns(draws, told_by(domain), alike=("insist", "resolve"))
 
     def solve(self, task: DomainTask) -> Oracle:
-        """Follow the workflow as the policy shows it: its text is read back and walked through."""
+        """Follow the workflow as the policy shows it: its text is parsed and followed."""
         flow = parse(task.slots["workflow"], task.slots["form"])
         answers = dict(each.split("=") for each in task.slots["answers"].split(";") if each)
         case = {"case_id": task.slots["case"]}
@@ -63,7 +63,7 @@ class Workflow(DeclaredProgram):
 
 
 def flow_of(domain: Domain) -> Flow:
-    """The workflow in a domain's tables."""
+    """Return the workflow in a domain's tables."""
     steps, edges = (domain.records[table].values() for table in ("steps", "edges"))
     return Flow(
         tuple(Step(**step) for step in steps),

@@ -20,7 +20,7 @@ MOVES = "cases.log cases.status cases.step"
 
 
 def build_records(rng: Random, theme: Theme, flow: Flow) -> Tables:
-    """The workflow and its cases."""
+    """Return the tables of the workflow and its cases."""
     edges = {f"E{number}": edge for number, edge in enumerate(flow.edges, 1)}
     cases: dict[str, dict[str, Any]] = {}
     made = NameMaker(rng)
@@ -54,7 +54,7 @@ def build_records(rng: Random, theme: Theme, flow: Flow) -> Tables:
 
 
 def named_tools(theme: Theme) -> str:
-    """A function for each tool of a desk, over `note`, `check` and `act`."""
+    """Return code with a function for each tool of a desk, which calls `note`, `check` or `act`."""
     parts = [
         (each.tool, ", answer: str", f"note(db, {each.tool!r}, case_id, answer)")
         for each in theme.questions
@@ -70,7 +70,7 @@ def named_tools(theme: Theme) -> str:
 
 
 def declared_for(declared: Declared, theme: Theme, flow: Flow, form: str) -> Declared:
-    """The declaration of a desk, with its own fields of a case, its tools and its workflow."""
+    """Return the declaration of a desk, with its own case fields, tools and workflow."""
     fields = [
         {each.finds: {"one_of": each.values}}
         if each.values

@@ -16,7 +16,7 @@ Value = str | int
 
 @dataclass(frozen=True)
 class Step:
-    """A node."""
+    """A node of the workflow."""
 
     step_id: str
     kind: StepKind
@@ -36,7 +36,7 @@ class Edge:
     most: int | None = None
 
     def admits(self, value: Value | None) -> bool:
-        """Whether it is taken for a value."""
+        """Whether the edge is taken for a value."""
         if self.values:
             return value in self.values
         above = self.least is None or (isinstance(value, int) and value >= self.least)
@@ -51,18 +51,18 @@ class Flow:
     edges: tuple[Edge, ...]
 
     def step(self, step_id: str) -> Step:
-        """The step with an id."""
+        """Return the step with an id."""
         return next(each for each in self.steps if each.step_id == step_id)
 
     def after(self, step_id: str, value: Value | None) -> Step:
-        """The step that follows. Raises LookupError where no edge admits the value."""
+        """Return the next step. Raises LookupError if no edge admits the value."""
         for edge in self.edges:
             if edge.source == step_id and edge.admits(value):
                 return self.step(edge.target)
         raise LookupError(f"no edge leads on from {step_id} with {value!r}")
 
     def walk(self, found: Mapping[str, Value]) -> list[Step]:
-        """The steps of a case, without the end, for the values that asks and checks find out."""
+        """The steps of a case, without the end, for the values that asks and checks return."""
         path, step = [], self.steps[0]
         while step.kind != "end":
             path.append(step)
@@ -71,7 +71,8 @@ class Flow:
 
 
 class Drawer:
-    """Draws a flow: layers of decisions, with edges to the next layer or to a closing act."""
+    """Generator of a flow: layers of decisions, with edges to the next layer or to a closing
+    act."""
 
     def __init__(self, rng: Random, theme: Theme, branches: int) -> None:
         self._rng, self._theme, self._branches = rng, theme, branches
@@ -81,7 +82,7 @@ class Drawer:
         self._closing: dict[str, str] = {}
 
     def draw(self, depth: int) -> Flow:
-        """A flow whose longest path has `depth` decisions."""
+        """Return a flow whose longest path has `depth` decisions."""
         rng, theme = self._rng, self._theme
         first, *rest = rng.sample(theme.questions, len(theme.questions))
         others: list[Question | Check] = [*rest, *theme.checks]
@@ -109,7 +110,8 @@ class Drawer:
         return step.step_id
 
     def _lead_on(self, source: str, decision: Question | Check, after: Sequence[str]) -> None:
-        """Add the edges of a decision: each step of `after` is reached, the rest may close."""
+        """Add the edges of a decision: each step of `after` is reached; the other edges may close
+        the case."""
         edges = self._conditions(source, decision)
         closing = self._rng.sample(self._theme.closing, len(edges))
         for position, edge in enumerate(edges):
@@ -129,7 +131,7 @@ class Drawer:
                 self._edges.append(Edge(target, after[position % len(after)]))
 
     def _conditions(self, source: str, decision: Question | Check) -> list[Edge]:
-        """Edges without targets that together admit each value once."""
+        """Return edges without targets that together admit each value once."""
         rng, values = self._rng, list(decision.values)
         if values:
             rng.shuffle(values)
@@ -144,7 +146,7 @@ class Drawer:
 
 
 def _numbered(steps: Sequence[Step], edges: Sequence[Edge]) -> Flow:
-    """The steps in the order in which they are reached, called S1, S2, …"""
+    """Return the flow with its steps in the order in which they are reached, called S1, S2, …"""
     order = [steps[0].step_id]
     for place in order:
         order += dict.fromkeys(

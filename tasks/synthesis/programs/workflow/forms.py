@@ -1,4 +1,4 @@
-"""A workflow as text, pseudo-code or Mermaid; and each form read back.
+"""A workflow as text, pseudo-code or Mermaid, and parsers of these forms.
 
 A form has all that is needed to follow the workflow: the action of each step, and the step to which
 each value leads. `parse` is the inverse of `render`.
@@ -33,7 +33,7 @@ DOES: dict[str, str] = {
 
 
 def render(flow: Flow, form: str) -> str:
-    """A flow in one of `FORMS`."""
+    """Return a flow in one of `FORMS`."""
     always, conditional = EDGES[form]
     lines = [HEAD] if form == "mermaid" else []
     for step in flow.steps:
@@ -56,7 +56,7 @@ def _step_line(step: Step, form: str) -> str:
 
 
 def parse(text: str, form: str) -> Flow:
-    """The flow of a text in a form. Raises ValueError for any other line."""
+    """Parse a flow from a text in a form. Raises ValueError for any other line."""
     step_line, edge_line = _READERS[form]
     steps: list[Step] = []
     edges: list[Edge] = []
@@ -75,7 +75,7 @@ def parse(text: str, form: str) -> Flow:
 
 
 def _edge(source: str, target: str, when: str) -> Edge:
-    """The edge of a condition as `_condition` writes it."""
+    """Return the edge of a condition that `_condition` wrote."""
     values = when.partition(" is ")[2]
     numbers = [int(each) for each in re.findall(r"\d+", values)]
     if values.startswith("between "):

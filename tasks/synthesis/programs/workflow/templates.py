@@ -33,7 +33,7 @@ EAGERNESS = (
 
 @dataclass(frozen=True)
 class Visit:
-    """A user's case and its path."""
+    """A user's case and its path through the workflow."""
 
     case: Mapping[str, Any]
     answers: Mapping[str, str]
@@ -44,17 +44,17 @@ class Visit:
 
     @property
     def case_id(self) -> str:
-        """The case."""
+        """The id of the case."""
         return str(self.case["case_id"])
 
     def action(self, step: Step) -> Action:
-        """The call of a step."""
+        """Return the call of a step."""
         answer = {"answer": self.answers[step.finds]} if step.kind == "ask" else {}
         return call(step.tool, case_id=self.case_id, **answer)
 
 
 class Visitor:
-    """Draws users of an instance."""
+    """Draws users of an instance and writes their tasks."""
 
     def __init__(self, domain: Domain, flow: Flow, rng: Random, knobs: Knobs) -> None:
         self.domain, self.flow, self.rng, self.knobs = domain, flow, rng, knobs
@@ -71,7 +71,7 @@ class Visitor:
         self._later = [e for e in self._open if split_of(f"cases/{e['case_id']}") == "test"]
 
     def draw(self, template: str) -> DomainTask | None:
-        """A candidate of a template."""
+        """Return a candidate of a template."""
         visit = self._visit(template)
         entity = f"cases/{visit.case_id}"
         split = shared_split(template, (entity,), HELD_OUT)
@@ -141,7 +141,7 @@ class Visitor:
         return {"cases": {visit.case["case_id"]: fields}}
 
     def _forbidden(self, visit: Visit, hope: Act | None) -> tuple[Action, ...]:
-        """Another end, an answer that the workflow does not know, a case that is closed."""
+        """Return forbidden calls: another end, an answer unknown to the workflow, a closed case."""
         step = visit.path[visit.done]
         ends = [act.tool for act in self.closing if act.tool != step.tool]
         early = [hope.tool] if hope else ends[:1]

@@ -39,7 +39,7 @@ class Act(Content):
 
 
 class Theme(Content):
-    """A desk."""
+    """A kind of desk."""
 
     name: str
     about: str
@@ -66,7 +66,7 @@ class _Themes(RootModel[tuple[Theme, ...]]):
 
 @cache
 def themes() -> tuple[Theme, ...]:
-    """All desks."""
+    """Return all desks."""
     return (
         read_document(Path(__file__).with_name("themes.yaml"), WrongDeclaration).check(_Themes).root
     )

@@ -19,6 +19,7 @@ from typing import Any
 from tutti.errors import UsageError
 from tutti.tasks import benchmarks
 from tutti.tasks.agents.models import separate
+from tutti.tasks.benchmarks.own import OwnReading
 from tutti.tasks.scoring import UNSCORED
 from tutti.tasks.sweeps.generate.request import GenerateRequest, GivenSolutions, parse_line
 
@@ -129,7 +130,7 @@ def prompts_in(request: GenerateRequest) -> Iterator[tuple[benchmarks.Task, list
 
 def _read(request: GenerateRequest) -> tuple[benchmarks.Prompt, Iterator[benchmarks.Task]]:
     field, prompt_name = request.settings.get("question_field"), request.settings.get("prompt")
-    reading = benchmarks.OwnReading(UNSCORED.name, field, None, prompt_name)
+    reading = OwnReading(UNSCORED.name, field, None, prompt_name)
     benchmark = benchmarks.open_benchmark(benchmarks.parse_benchmark(str(request.file)), reading)
     prompt = benchmarks.load_prompt(prompt_name or benchmark.prompt)
     return prompt, islice(benchmark.load(benchmarks.Source(request.file)), request.limit)

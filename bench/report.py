@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from time import perf_counter
 from typing import Any
 
-from tutti.tasks.runs import describe_machine
+from tutti.tasks.platform.progress.runs import describe_machine
 
 
 @dataclass(frozen=True)

@@ -27,7 +27,7 @@ from bench.report import Report, Target, seconds_of
 from tutti import storage
 from tutti.storage import Catalog, artifact_id, commit, held
 from tutti.storage import catalog as cat
-from tutti.tasks.project import PROJECT
+from tutti.tasks.platform.project import PROJECT
 from tutti.tasks.sweeps.plan.enter import enter_plan
 from tutti.tasks.sweeps.plan.estimate import PlanEstimate
 from tutti.tasks.sweeps.plan.missing import finished_samples, missing_cells

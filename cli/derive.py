@@ -12,8 +12,8 @@ from typing import Annotated, Any
 
 import typer
 
+from tutti.cli.base.verbs import AsJson, ModelsFile, given, verb
 from tutti.cli.synth import make_shown
-from tutti.cli.verbs import AsJson, ModelsFile, given, verb
 from tutti.errors import UsageError
 from tutti.tasks.synthesis import preferences as by_preference
 from tutti.tasks.synthesis import skills as by_label

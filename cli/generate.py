@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 
-from tutti.cli.failures import ExitCode, UsageError
+from tutti.cli.base.failures import ExitCode, UsageError
+from tutti.cli.base.verbs import AsJson, Flags, ModelsFile, values_of, verdict
 from tutti.cli.sweep import suites
 from tutti.cli.sweep.from_flags import Endpoint
-from tutti.cli.verbs import AsJson, Flags, ModelsFile, values_of, verdict
 from tutti.tasks.sweeps import from_flags
 from tutti.tasks.sweeps import generate as generating
 

@@ -15,16 +15,16 @@ from typer.core import TyperGroup
 
 from tutti import storage
 from tutti.cli import derive, generate, stages, synth, train
-from tutti.cli.failures import ExitCode
-from tutti.cli.flow import run_flow, show_result
+from tutti.cli.base.failures import ExitCode
+from tutti.cli.base.flow import run_flow, show_result
+from tutti.cli.base.verbs import AsFlowRun, AsJson, ModelsFile, group, verb
 from tutti.cli.judge import arena, compare, contamination, score
 from tutti.cli.serve import gateway, gpus, models, simulate
 from tutti.cli.setup import init
 from tutti.cli.sql import verb as sql_verb
 from tutti.cli.store import exchange, lineage, maintenance
 from tutti.cli.sweep import control, from_flags, plan, report, run
-from tutti.cli.verbs import AsFlowRun, AsJson, ModelsFile, group, verb
-from tutti.tasks.project import PROJECT, models_python_path
+from tutti.tasks.platform import PROJECT, models_python_path
 from tutti.terminal import guard_terminal
 
 EXIT_CODES = (
@@ -59,8 +59,8 @@ app = typer.Typer(
 def print_version(wanted: bool) -> None:
     """Print the versions of the package and of its code, and exit."""
     if wanted:
-        from tutti.tasks.project import package_version
-        from tutti.tasks.runs import code_version
+        from tutti.tasks.platform import package_version
+        from tutti.tasks.platform.progress import code_version
 
         typer.echo(f"tutti {package_version()} (code {code_version()})")
         raise typer.Exit

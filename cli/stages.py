@@ -7,9 +7,9 @@ from typing import Annotated, Any
 
 import typer
 
-from tutti.cli.failures import UsageError
-from tutti.cli.flow import run_flow
-from tutti.cli.verbs import AsJson, Flags, ModelsFile, verb
+from tutti.cli.base.failures import UsageError
+from tutti.cli.base.flow import run_flow
+from tutti.cli.base.verbs import AsJson, Flags, ModelsFile, verb
 from tutti.tasks import retrieval
 
 

@@ -13,8 +13,8 @@ from typing import Annotated, Any
 import typer
 
 from tutti import storage
-from tutti.cli.flow import run_flow
-from tutti.cli.verbs import AsJson, ModelsFile, given, verb
+from tutti.cli.base.flow import run_flow
+from tutti.cli.base.verbs import AsJson, ModelsFile, given, verb
 from tutti.errors import UsageError
 from tutti.tasks import serving, synthesis, task_sets
 from tutti.tasks.synthesis import teacher as teachers

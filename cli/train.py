@@ -10,12 +10,12 @@ from rich.markup import escape
 from rich.padding import Padding
 
 from tutti import storage
-from tutti.cli.failures import ExitCode
-from tutti.cli.flow import run_flow, show_result
-from tutti.cli.verbs import AsFlowRun, AsJson, Flags, ModelsFile, verb
+from tutti.cli.base.failures import ExitCode
+from tutti.cli.base.flow import run_flow, show_result
+from tutti.cli.base.verbs import AsFlowRun, AsJson, Flags, ModelsFile, verb
 from tutti.errors import UsageError
 from tutti.tasks import serving, training
-from tutti.tasks.project import TRAINED_POCKET
+from tutti.tasks.platform import TRAINED_POCKET
 from tutti.tasks.training import policy
 from tutti.terminal import table
 
@@ -72,8 +72,8 @@ WallTime = Annotated[
         min=0.01, help="save and end before, with exit code 5 [Slurm's limit, where it runs there]"
     ),
 ]
-JOB = "tasks/training/job.py"
-SETTINGS = "tasks/training/settings.py"
+JOB = "tasks/training/jobs/job.py"
+SETTINGS = "tasks/training/jobs/settings.py"
 Machine = Annotated[dict[str, Any], Flags(f"{JOB}:JobMachine", "gpus wall_time_minutes")]
 Job = Annotated[dict[str, Any], Flags(f"{JOB}:TrainJob", "base epochs steps minutes backend")]
 Data = Annotated[

@@ -19,12 +19,11 @@ from tutti.flows.demo_plan import (
     demo_suites,
     lesson_job,
 )
-from tutti.tasks.progress import StageProgress, stage
-from tutti.tasks.project import MODELS
+from tutti.tasks.platform import MODELS
+from tutti.tasks.platform.progress import Run, StageProgress, open_run, stage
 from tutti.tasks.reporting import publish_report
-from tutti.tasks.runs import Run, open_run
-from tutti.tasks.serving import checkpoint_id, pick_models, weights_folder
 from tutti.tasks.serving.engines import require_engines
+from tutti.tasks.serving.registry import checkpoint_id, pick_models, weights_folder
 from tutti.tasks.sweeps.plan import (
     Adapter,
     Deployment,

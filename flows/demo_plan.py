@@ -7,8 +7,8 @@ from pathlib import Path
 
 from pydantic import Field
 
-from tutti.tasks.config import Strict
-from tutti.tasks.progress import StageLog
+from tutti.tasks.platform import Strict
+from tutti.tasks.platform.progress import StageLog
 from tutti.tasks.sweeps.spec import Policy, Suite
 from tutti.tasks.synthesis import POCKET_FAMILIES, TaskRequest
 from tutti.tasks.training import TrainJob

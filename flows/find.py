@@ -12,11 +12,10 @@ from rich.console import Console
 
 from tutti.flows.sweep import DEFAULT_SUITE
 from tutti.storage import connect
-from tutti.tasks.progress import in_flow_run
-from tutti.tasks.project import MODELS
+from tutti.tasks.platform import MODELS
+from tutti.tasks.platform.progress import Run, in_flow_run, open_run
 from tutti.tasks.reporting import concurrency_table
-from tutti.tasks.runs import Run, open_run
-from tutti.tasks.serving import pick_models
+from tutti.tasks.serving.registry import pick_models
 from tutti.tasks.sweeps import SuiteError
 from tutti.tasks.sweeps.plan import (
     Deployment,

@@ -12,7 +12,7 @@ from prefect import flow
 
 from tutti.flows.index_parameters import DEFAULT_INDEX, STDLIB_CORPUS, IndexParameters
 from tutti.storage import Catalog
-from tutti.tasks.progress import StageProgress, leave_page, stage
+from tutti.tasks.platform.progress import StageProgress, leave_page, open_run, stage
 from tutti.tasks.retrieval import (
     EmbedderFailed,
     EmbedWorkers,
@@ -24,7 +24,6 @@ from tutti.tasks.retrieval import (
     read_manifest,
 )
 from tutti.tasks.retrieval import build_index as build
-from tutti.tasks.runs import open_run
 
 
 @flow(name="build-index")

@@ -7,7 +7,7 @@ from typing import Literal
 
 from pydantic import Field, model_validator
 
-from tutti.tasks.config import Strict
+from tutti.tasks.platform import Strict
 from tutti.tasks.retrieval import STDLIB_TEMPLATE, EndpointEmbedder, IndexSpec
 
 STDLIB_CORPUS = "stdlib"

@@ -10,8 +10,7 @@ from pydantic import BaseModel, Field
 
 from tutti.storage import Catalog
 from tutti.storage.maintenance import compact, expire, verify
-from tutti.tasks.progress import StageProgress, leave_table, stage
-from tutti.tasks.runs import open_run
+from tutti.tasks.platform.progress import StageProgress, leave_table, open_run, stage
 
 FINDINGS_SHOWN = 100
 """In the artifact; the flow's result has all of them."""

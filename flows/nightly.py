@@ -31,10 +31,9 @@ from tutti.tasks.nights import (
     tell,
     tell_failure,
 )
-from tutti.tasks.progress import in_flow_run
-from tutti.tasks.project import MODELS, SUITES
+from tutti.tasks.platform import MODELS, SUITES
+from tutti.tasks.platform.progress import Run, in_flow_run, open_run
 from tutti.tasks.reporting import publish_report
-from tutti.tasks.runs import Run, open_run
 from tutti.tasks.sweeps.run import BudgetTracker
 from tutti.tasks.sweeps.spec import Suite
 

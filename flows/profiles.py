@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from tutti.flows.sources import serve_teachers
-from tutti.tasks.runs import Run, open_run
+from tutti.tasks.platform.progress import Run, open_run
 from tutti.tasks.synthesis import TeacherPool, open_teachers
 from tutti.tasks.synthesis.preferences import (
     Profile,

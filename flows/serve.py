@@ -13,12 +13,10 @@ from typing import Any, Literal
 from prefect import flow
 from pydantic import Field
 
-from tutti.tasks.config import Strict
-from tutti.tasks.progress import StageProgress, in_flow_run, leave_page, stage
-from tutti.tasks.project import MODELS
-from tutti.tasks.runs import open_run
-from tutti.tasks.serving import pick_models
+from tutti.tasks.platform import MODELS, Strict
+from tutti.tasks.platform.progress import StageProgress, in_flow_run, leave_page, open_run, stage
 from tutti.tasks.serving.engines import Engine, ExternalEndpoint, require_engines
+from tutti.tasks.serving.registry import pick_models
 from tutti.tasks.serving.served import (
     EngineUse,
     FirstAnswer,

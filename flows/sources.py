@@ -9,9 +9,8 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 from tutti.storage import Catalog, content_hash
-from tutti.tasks.progress import StageLog
-from tutti.tasks.runs import Run
-from tutti.tasks.serving import pick_models
+from tutti.tasks.platform.progress import Run, StageLog
+from tutti.tasks.serving.registry import pick_models
 from tutti.tasks.sweeps.plan import Deployment, SearchService
 from tutti.tasks.synthesis import (
     SetRequest,

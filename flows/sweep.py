@@ -7,9 +7,9 @@ from pathlib import Path
 
 from prefect import flow
 
-from tutti.tasks.project import MODELS
+from tutti.tasks.platform import MODELS
+from tutti.tasks.platform.progress import Run, open_run
 from tutti.tasks.reporting import publish_report
-from tutti.tasks.runs import Run, open_run
 from tutti.tasks.sweeps.plan import SearchService
 from tutti.tasks.sweeps.run import BudgetTracker, run_suite
 from tutti.tasks.sweeps.spec import Suite

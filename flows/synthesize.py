@@ -10,10 +10,9 @@ from typing import Any
 from prefect import flow
 
 from tutti.flows.sources import open_source
-from tutti.tasks.progress import leave_table
-from tutti.tasks.project import MODELS
+from tutti.tasks.platform import MODELS
+from tutti.tasks.platform.progress import leave_table, open_run
 from tutti.tasks.reporting import publish_task_set
-from tutti.tasks.runs import open_run
 from tutti.tasks.sweeps.plan import make_tasks
 from tutti.tasks.synthesis import (
     SetRequest,

@@ -13,11 +13,17 @@ from prefect import flow
 from pydantic import Field
 
 from tutti.storage import Catalog, connect
-from tutti.tasks.config import Strict
-from tutti.tasks.progress import StageLog, StageProgress, leave_table, stage
-from tutti.tasks.project import MODELS, TRAINED_POCKET
+from tutti.tasks.platform import MODELS, TRAINED_POCKET, Strict
+from tutti.tasks.platform.progress import (
+    StageLog,
+    StageProgress,
+    code_version,
+    describe_machine,
+    leave_table,
+    open_run,
+    stage,
+)
 from tutti.tasks.reporting import FamilyScore, family_scores, family_table
-from tutti.tasks.runs import code_version, describe_machine, open_run
 from tutti.tasks.scoring.statistics import wilson
 from tutti.tasks.sweeps.plan import Deployment, SearchService, TaskSet, make_tasks, plan_of
 from tutti.tasks.sweeps.run import run_plan

@@ -9,12 +9,19 @@ from typing import Any
 
 from prefect import flow
 
-from tutti.tasks.gpus import require_gpus
-from tutti.tasks.progress import StageProgress, leave_table, live_artifacts, stage
-from tutti.tasks.project import MODELS
+from tutti.tasks.platform import MODELS
+from tutti.tasks.platform.gpus import require_gpus
+from tutti.tasks.platform.progress import (
+    Run,
+    StageProgress,
+    leave_table,
+    live_artifacts,
+    open_run,
+    stage,
+)
 from tutti.tasks.reporting import live_view, publish_if_recorded
-from tutti.tasks.runs import Run, open_run
-from tutti.tasks.serving import Model, RegistryError, checkpoint_id, pick_models
+from tutti.tasks.serving.processes import RegistryError
+from tutti.tasks.serving.registry import Model, checkpoint_id, pick_models
 from tutti.tasks.sweeps.plan import Deployment, SearchService, task_set_of
 from tutti.tasks.sweeps.spec import Suite
 from tutti.tasks.training import Checkpoint, JobError, OptimizerSettings

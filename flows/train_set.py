@@ -11,11 +11,17 @@ from typing import Any
 from prefect import flow
 from rich.table import Table
 
-from tutti.tasks.gpus import require_gpus
-from tutti.tasks.progress import StageProgress, leave_table, live_artifacts, stage
-from tutti.tasks.project import MODELS
+from tutti.tasks.platform import MODELS
+from tutti.tasks.platform.gpus import require_gpus
+from tutti.tasks.platform.progress import (
+    Run,
+    StageProgress,
+    leave_table,
+    live_artifacts,
+    open_run,
+    stage,
+)
 from tutti.tasks.reporting import live_view, publish_if_recorded
-from tutti.tasks.runs import Run, open_run
 from tutti.tasks.training import (
     Checkpoint,
     TrainingData,

@@ -10,44 +10,40 @@ from typing import TYPE_CHECKING
 from tutti.face import lazy
 
 if TYPE_CHECKING:
+    from tutti.storage.base.clock import aware as aware
+    from tutti.storage.base.clock import now as now
+    from tutti.storage.base.columns import COLUMNS as COLUMNS
+    from tutti.storage.base.errors import CatalogMissing as CatalogMissing
+    from tutti.storage.base.errors import LeaseLost as LeaseLost
+    from tutti.storage.base.errors import PartDamaged as PartDamaged
+    from tutti.storage.base.errors import RowRefused as RowRefused
+    from tutti.storage.base.errors import StoreBusy as StoreBusy
+    from tutti.storage.base.errors import StoreError as StoreError
+    from tutti.storage.base.errors import StoreFull as StoreFull
+    from tutti.storage.base.home import Home as Home
+    from tutti.storage.base.home import current_home as current_home
+    from tutti.storage.base.home import home_at as home_at
+    from tutti.storage.base.home import replacing as replacing
+    from tutti.storage.base.lineage import artifact_id as artifact_id
+    from tutti.storage.base.lineage import content_hash as content_hash
+    from tutti.storage.base.meanings import meaning as meaning
+    from tutti.storage.base.outcomes import COUNTED as COUNTED
+    from tutti.storage.base.outcomes import MOST_MESSAGE as MOST_MESSAGE
+    from tutti.storage.base.outcomes import SCORABLE as SCORABLE
+    from tutti.storage.base.outcomes import Cost as Cost
+    from tutti.storage.base.outcomes import ErrorType as ErrorType
+    from tutti.storage.base.outcomes import foreign_error as foreign_error
+    from tutti.storage.base.outcomes import http_error as http_error
     from tutti.storage.catalog import Catalog as Catalog
     from tutti.storage.catalog import open_catalog as open_catalog
-    from tutti.storage.clock import aware as aware
-    from tutti.storage.clock import now as now
-    from tutti.storage.columns import COLUMNS as COLUMNS
-    from tutti.storage.errors import CatalogMissing as CatalogMissing
-    from tutti.storage.errors import LeaseLost as LeaseLost
-    from tutti.storage.errors import PartDamaged as PartDamaged
-    from tutti.storage.errors import RowRefused as RowRefused
-    from tutti.storage.errors import StoreBusy as StoreBusy
-    from tutti.storage.errors import StoreError as StoreError
-    from tutti.storage.errors import StoreFull as StoreFull
-    from tutti.storage.home import Home as Home
-    from tutti.storage.home import current_home as current_home
-    from tutti.storage.home import home_at as home_at
-    from tutti.storage.home import replacing as replacing
-    from tutti.storage.leases import Holder as Holder
-    from tutti.storage.leases import Lease as Lease
-    from tutti.storage.leases import Renewals as Renewals
-    from tutti.storage.leases import check_lease as check_lease
-    from tutti.storage.leases import held as held
-    from tutti.storage.leases import holder_of as holder_of
-    from tutti.storage.leases import start_ticks as start_ticks
-    from tutti.storage.leases import this_host as this_host
-    from tutti.storage.lineage import artifact_id as artifact_id
-    from tutti.storage.lineage import content_hash as content_hash
-    from tutti.storage.lineage_graph import RENDERINGS as RENDERINGS
-    from tutti.storage.lineage_graph import Direction as Direction
-    from tutti.storage.lineage_graph import Graph as Graph
-    from tutti.storage.lineage_graph import walk as walk
-    from tutti.storage.meanings import meaning as meaning
-    from tutti.storage.outcomes import COUNTED as COUNTED
-    from tutti.storage.outcomes import MOST_MESSAGE as MOST_MESSAGE
-    from tutti.storage.outcomes import SCORABLE as SCORABLE
-    from tutti.storage.outcomes import Cost as Cost
-    from tutti.storage.outcomes import ErrorType as ErrorType
-    from tutti.storage.outcomes import foreign_error as foreign_error
-    from tutti.storage.outcomes import http_error as http_error
+    from tutti.storage.catalog.leases import Holder as Holder
+    from tutti.storage.catalog.leases import Lease as Lease
+    from tutti.storage.catalog.leases import Renewals as Renewals
+    from tutti.storage.catalog.leases import check_lease as check_lease
+    from tutti.storage.catalog.leases import held as held
+    from tutti.storage.catalog.leases import holder_of as holder_of
+    from tutti.storage.catalog.leases import start_ticks as start_ticks
+    from tutti.storage.catalog.leases import this_host as this_host
     from tutti.storage.programs.states import begin_program as begin_program
     from tutti.storage.programs.states import end_program as end_program
     from tutti.storage.programs.states import known_programs as known_programs
@@ -60,9 +56,13 @@ if TYPE_CHECKING:
     from tutti.storage.programs.tally import ProgramTally as ProgramTally
     from tutti.storage.programs.tally import WaitedTime as WaitedTime
     from tutti.storage.programs.tally import sweep_of_gateway as sweep_of_gateway
-    from tutti.storage.views import connect as connect
-    from tutti.storage.views import macros_named as macros_named
-    from tutti.storage.views import query as query
+    from tutti.storage.read.lineage_graph import RENDERINGS as RENDERINGS
+    from tutti.storage.read.lineage_graph import Direction as Direction
+    from tutti.storage.read.lineage_graph import Graph as Graph
+    from tutti.storage.read.lineage_graph import walk as walk
+    from tutti.storage.read.views import connect as connect
+    from tutti.storage.read.views import macros_named as macros_named
+    from tutti.storage.read.views import query as query
     from tutti.storage.write.batch import Group as Group
     from tutti.storage.write.buffered import BufferedWriter as BufferedWriter
     from tutti.storage.write.conversation import Conversation as Conversation

@@ -34,25 +34,16 @@ BLOCKS = (
     ast.Try,
     ast.Match,
 )
-KERNEL = (
-    "tutti.tasks.config",
-    "tutti.tasks.identity",
-    "tutti.tasks.runs",
-    "tutti.tasks.project",
-    "tutti.face",
-    "tutti.errors",
-    "tutti.terminal",
-)
+KERNEL = ("tutti.face", "tutti.errors", "tutti.terminal")
 """Modules without a stage, which every stage may import."""
 STAGED = ("tutti.tasks.sweeps",)
 """Stages whose folders are stages of their own to each other."""
 STAGES = (
+    "platform",
     "sandbox",
-    "gpus",
     "serving",
     "agents",
     "scoring",
-    "progress",
     "retrieval",
     "leaks",
     "task_sets",

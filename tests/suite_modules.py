@@ -39,7 +39,7 @@ def passed_modules(suite_file: Path) -> list[str]:
     from tutti.flows.sweep import eval_sweep
     from tutti.storage.write import buffered
     from tutti.storage.write.writer import commit_tables
-    from tutti.tasks.project import MODELS
+    from tutti.tasks.platform.project import MODELS
     from tutti.tasks.sweeps.spec import read_suite
 
     counting, commit = _Counting(), commit_tables

@@ -16,7 +16,7 @@ from tests.endpoint_double import endpoint
 from tutti.cli.main import app
 from tutti.cli.setup.init import contents
 from tutti.errors import UsageError
-from tutti.tasks.project import PROJECT
+from tutti.tasks.platform.project import PROJECT
 from tutti.tasks.sweeps.from_flags import keep_sweep
 from tutti.tasks.sweeps.spec import read_suite
 

@@ -12,23 +12,23 @@ import pytest
 import typer
 from pydantic import BaseModel, ValidationError
 
-from tutti.cli.failures import exit_code_of, guarded
+from tutti.cli.base.failures import exit_code_of, guarded
 from tutti.errors import TuttiError, UsageError
 from tutti.storage import StoreError
-from tutti.storage.errors import CatalogMissing, StoreBusy
+from tutti.storage.base.errors import CatalogMissing, StoreBusy
 from tutti.tasks.agents.models.model import ContextExceeded, ModelCallFailed
 from tutti.tasks.agents.orchestrator import AgentFileError
 from tutti.tasks.agents.tools import ToolUnavailable
 from tutti.tasks.benchmarks import BadRow, BenchmarkError, SourceMissing
 from tutti.tasks.benchmarks.errors import UnknownBenchmark
-from tutti.tasks.gpus import GpuError, GpuLost, GpusBusy, NoSuchGpu
-from tutti.tasks.project import PROJECT
+from tutti.tasks.platform.gpus import GpuError, GpuLost, GpusBusy, NoSuchGpu
+from tutti.tasks.platform.project import PROJECT
 from tutti.tasks.retrieval.errors import RetrievalError
 from tutti.tasks.sandbox import SandboxUnavailable
-from tutti.tasks.scoring.score import ScorerFailed
-from tutti.tasks.serving import PriceError, RegistryError, ServingError, WeightsError
-from tutti.tasks.serving.errors import EngineLost
+from tutti.tasks.scoring.rules.score import ScorerFailed
 from tutti.tasks.serving.gateway.calls.access import AccessError
+from tutti.tasks.serving.processes import PriceError, RegistryError, ServingError, WeightsError
+from tutti.tasks.serving.processes.errors import EngineLost
 from tutti.tasks.serving.simulation import SimulationError
 from tutti.tasks.sweeps import GateError, SuiteError
 from tutti.tasks.synthesis.domains import ToolkitFailed
@@ -37,7 +37,7 @@ from tutti.tasks.synthesis.teacher import BudgetSpent, TeacherFailed
 from tutti.tasks.synthesis.teacher.faults import TeacherLost
 from tutti.tasks.task_sets import NothingMade
 from tutti.tasks.training import JobError, TrainingFailed, WallTimeReached
-from tutti.tasks.training.rewards import RewardError
+from tutti.tasks.training.jobs.rewards import RewardError
 
 INVALID_INPUT = (
     *(UsageError, RegistryError, WeightsError, PriceError, AccessError, SimulationError),

@@ -18,7 +18,7 @@ STAGED_FOLDERS = Path(__file__).resolve().parents[1] / "tasks"
         ("agents/model.py", "from tutti.tasks import synthesis", True),
         ("serving/registry.py", "from tutti.tasks.unheard_of import name", True),
         ("scoring/votes.py", "from tutti.tasks.agents import read_verdict", False),
-        ("scoring/votes.py", "from tutti.tasks.project import DEPLOYMENTS", False),
+        ("scoring/votes.py", "from tutti.tasks.platform.project import DEPLOYMENTS", False),
     ],
 )
 def test_a_stage_imports_only_from_earlier_stages(

@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 
 from tutti.storage import Cost, ProgramCell, ProgramTally
 from tutti.tasks.agents.commands import CommandTrajectory
-from tutti.tasks.exchange.imported import Cell, ImportedAttempt, trial_keys, trial_rows
-from tutti.tasks.reporting.efficiency import _sums
+from tutti.tasks.exchange.base.imported import Cell, ImportedAttempt, trial_keys, trial_rows
+from tutti.tasks.reporting.measures.efficiency import _sums
 from tutti.tasks.serving.gateway.calls.access import UsdBudget
 from tutti.tasks.serving.gateway.calls.record import CallRecord
 from tutti.tasks.serving.gateway.calls.request import CallRequest

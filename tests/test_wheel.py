@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tutti.tasks.project import PROJECT
+from tutti.tasks.platform.project import PROJECT
 
 SOURCES = (
     *("tutti", "cli", "flows", "tasks", "storage", "assets/pocket", "deployments"),

@@ -13,8 +13,8 @@ if TYPE_CHECKING:
     from tutti.api import SweepResult as SweepResult
     from tutti.api import run as run
     from tutti.errors import TuttiError as TuttiError
-    from tutti.storage.views import connect as connect
-    from tutti.storage.views import query as query
+    from tutti.storage.read.views import connect as connect
+    from tutti.storage.read.views import query as query
 
 if not TYPE_CHECKING:  # with it, a type checker would accept any name of this package
     __getattr__ = lazy(__name__, __file__)

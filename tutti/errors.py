@@ -1,18 +1,18 @@
 """The errors that tutti raises on purpose, and the exit code of each.
 
 The command line prints the message of a `TuttiError` on one line and exits with its code. Any
-other exception is a bug, or comes from DuckDB or pydantic (see `cli/failures.py`).
+other exception is a bug, or comes from DuckDB or pydantic (see `cli/base/failures.py`).
 
 TuttiError                   1  the work failed for a known cause
 ├── UsageError               2  the command line asks for something impossible
-│   └── JobError             2    tasks/training/job.py: a training job is invalid
-├── StoreError               1  storage/errors.py
-├── ServingError             1  tasks/serving/errors.py
+│   └── JobError             2    tasks/training/jobs/job.py: a training job is invalid
+├── StoreError               1  storage/base/errors.py
+├── ServingError             1  tasks/serving/processes/errors.py
 │   ├── RegistryError        2    models.yaml is invalid
 │   │   └── WeightsError     2    a checkpoint is missing or incomplete
 │   ├── PriceError           2    the price file is invalid
 │   └── EngineLost           5    an engine died while serving
-├── GpuError                 1  tasks/gpus/errors.py
+├── GpuError                 1  tasks/platform/gpus/errors.py
 │   ├── NoSuchGpu            2    more cards than there are, or an unknown one
 │   └── GpuLost              5    another run took the card
 ├── AccessError              2  tasks/serving/gateway/calls/access.py: the tokens are invalid
@@ -27,7 +27,7 @@ TuttiError                   1  the work failed for a known cause
 ├── ContextExceeded          1  tasks/agents/models/model.py
 ├── ToolUnavailable          1  tasks/agents/tools/tool.py
 ├── SandboxUnavailable       1  tasks/sandbox/values.py
-├── ScorerFailed             1  tasks/scoring/score.py
+├── ScorerFailed             1  tasks/scoring/rules/score.py
 ├── RetrievalError           1  tasks/retrieval/errors.py
 ├── ToolkitFailed            1  tasks/synthesis/domains/toolkit.py
 ├── NothingMade              1  tasks/task_sets/make.py: the gates passed too few tasks
@@ -35,9 +35,9 @@ TuttiError                   1  the work failed for a known cause
 ├── TeacherFailed            1  tasks/synthesis/teacher/faults.py: the answers were of no use
 │   └── TeacherLost          5    the teacher's endpoint failed
 ├── BudgetSpent              5  tasks/synthesis/teacher/faults.py
-├── TrainingFailed           1  tasks/training/stage.py
-├── WallTimeReached          5  tasks/training/stage.py: saved before its limit
-└── RewardError              1  tasks/training/rewards.py
+├── TrainingFailed           1  tasks/training/jobs/stage.py
+├── WallTimeReached          5  tasks/training/jobs/stage.py: saved before its limit
+└── RewardError              1  tasks/training/jobs/rewards.py
 
 Codes 3 and 4 belong to no error: a command that did its work returns them for its verdict.
 

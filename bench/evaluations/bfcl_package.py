@@ -17,7 +17,7 @@ from typing import Any
 from bench.evaluations.agreement import OFFICIAL, TIMEOUT_S, Agreement, official
 from bench.evaluations.bfcl_player import playing
 from bench.evaluations.perturb import Call, changed
-from tutti.tasks.project import DEPLOYMENTS
+from tutti.tasks.platform.project import DEPLOYMENTS
 
 MULTI_TURN = tuple(f"multi_turn_{kind}" for kind in ("base", "miss_func", "miss_param"))
 MULTI_TURN += ("multi_turn_long_context",)

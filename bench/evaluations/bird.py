@@ -18,7 +18,7 @@ from typing import Any
 from bench.evaluations.agreement import Agreement, official
 from tutti.tasks.scoring import Score, ScoringResources, Submission
 from tutti.tasks.scoring.children.sql_rows import reward_of, trimmed_mean
-from tutti.tasks.scoring.sql import BirdMeasure
+from tutti.tasks.scoring.rules.sql import BirdMeasure
 
 DATABASES = 6
 GOLD_QUERIES = 24

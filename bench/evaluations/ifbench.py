@@ -15,7 +15,7 @@ from typing import Any
 from bench.evaluations.agreement import Agreement, official
 from tutti.tasks.benchmarks import Source, Task, benchmark_named
 from tutti.tasks.scoring.ifbench import INSTRUCTIONS
-from tutti.tasks.scoring.ifeval import follows, versions
+from tutti.tasks.scoring.rules.ifeval import follows, versions
 
 NOT_COMPARED = frozenset({"words:start_verb", "words:odd_even_syllables"})
 """Instructions that need a tagger or a package that our environment lacks."""

@@ -19,7 +19,7 @@ from typing import Any
 from bench.evaluations.agreement import Agreement, official
 from tutti.tasks.benchmarks import Source, Task, benchmark_named
 from tutti.tasks.benchmarks.mnms import TOOLS
-from tutti.tasks.reporting.named import plan_measures
+from tutti.tasks.reporting.measures.named import plan_measures
 from tutti.tasks.scoring import SCORERS, ScoringResources, Submission
 from tutti.tasks.scoring.published import code_of
 

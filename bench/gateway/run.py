@@ -30,7 +30,7 @@ from bench.gateway.routers import (
 from bench.gateway.wire import RouterProtocol
 from bench.report import Report, Target
 from tutti import storage
-from tutti.tasks.project import PROJECT
+from tutti.tasks.platform.project import PROJECT
 
 PARTS = ("hop", "chunks", "held")
 FEW_BLOCKS = 512  # of 16 tokens an engine, while a program has about 280 tokens

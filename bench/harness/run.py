@@ -29,11 +29,12 @@ from bench.harness.wire import CONCURRENCY, QUESTION
 from bench.report import Report, Target
 from bench.scheduling.peers import PeerMissing, Peers
 from tutti import storage
-from tutti.storage import Catalog, leases
+from tutti.storage import Catalog
 from tutti.storage import catalog as cat
-from tutti.tasks.agents.prompts import opening
+from tutti.storage.catalog import leases
+from tutti.tasks.agents.models.prompts import opening
 from tutti.tasks.benchmarks import benchmark_named
-from tutti.tasks.project import PROJECT
+from tutti.tasks.platform.project import PROJECT
 from tutti.tasks.serving.engines.engine import ExternalEndpoint
 from tutti.tasks.serving.processes.process import Child, answers, claim_port
 from tutti.tasks.serving.registry.models import Model

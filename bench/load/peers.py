@@ -20,9 +20,9 @@ import orjson
 from bench.load.calls import Call
 from bench.load.wire import CHUNKS, DELAY_S, PROMPT
 from bench.scheduling.peers import PeerMissing, Peers
-from tutti.tasks.project import PROJECT
-from tutti.tasks.serving import ModelsEnvironmentMissing
+from tutti.tasks.platform.project import PROJECT
 from tutti.tasks.serving.engines import models_python
+from tutti.tasks.serving.processes import ModelsEnvironmentMissing
 
 START_S = 240.0
 """Time for a peer to load its packages and write its results."""

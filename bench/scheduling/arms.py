@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from bench.scheduling.client import ArmEndpoint
 from bench.scheduling.peers import PeerCommand, Peers
 from tutti.storage import Catalog
-from tutti.tasks.project import PROJECT
+from tutti.tasks.platform.project import PROJECT
 from tutti.tasks.serving.processes.process import Child, answers, claim_port
 
 START_TIMEOUT_S = 60.0

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from bench.scheduling.work import Sizes
 from tutti.storage import Catalog
-from tutti.tasks.project import PROJECT
+from tutti.tasks.platform.project import PROJECT
 from tutti.tasks.serving.engines.control import reset_prefix_cache
 from tutti.tasks.serving.engines.engine import models_python
 from tutti.tasks.serving.engines.flags import EVERYWHERE, EXECUTOR, ON_CPU, VLLM_MODULE

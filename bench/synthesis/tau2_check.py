@@ -20,7 +20,7 @@ from typing import Any
 
 from tests.synthesis.example import EXAMPLE, EXTENDED, LOOKED_UP
 from tutti.errors import TuttiError
-from tutti.tasks.project import PROJECT
+from tutti.tasks.platform.project import PROJECT
 from tutti.tasks.synthesis.domains import (
     Domain,
     DomainTask,

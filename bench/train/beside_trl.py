@@ -17,8 +17,8 @@ from typing import Any
 
 import torch
 
+from tutti.tasks.training.jobs.settings import TrainerSettings
 from tutti.tasks.training.objectives.losses import objective
-from tutti.tasks.training.settings import TrainerSettings
 from tutti.tasks.training.trainer.model import Policy
 from tutti.tasks.training.trainer.rows import Row, conversation_rows
 from tutti.tasks.training.trainer.step import Stepper

@@ -20,7 +20,7 @@ import yaml
 
 from bench.train.run import ENGINE, ENTRY, JOB
 from tutti.storage import Home, query
-from tutti.tasks.project import PROJECT
+from tutti.tasks.platform.project import PROJECT
 
 STEPS, GROUPS, SIZE = 8, 8, 4
 DOUBLED = (

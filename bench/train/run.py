@@ -18,7 +18,7 @@ import yaml
 
 from bench.report import Report, Target
 from tutti.storage import Home, query
-from tutti.tasks.project import POCKET, PROJECT, models_python_path
+from tutti.tasks.platform.project import POCKET, PROJECT, models_python_path
 
 JOB: dict[str, Any] = {
     "name": "bench",

@@ -20,8 +20,8 @@ from typing import Any
 
 from bench.train.run import ENGINE, ENTRY, JOB
 from tutti.storage import Home, held, open_catalog
-from tutti.tasks.progress import StageLog
-from tutti.tasks.serving import Model
+from tutti.tasks.platform.progress import StageLog
+from tutti.tasks.serving.registry import Model
 from tutti.tasks.sweeps.plan import Cell, Deployment, Plan, SearchService, enter_plan, task_set_of
 from tutti.tasks.sweeps.run import Attempts, BudgetTracker, Execution, run_cell
 from tutti.tasks.training.policy import (

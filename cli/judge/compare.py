@@ -13,8 +13,8 @@ from rich.markup import escape
 from rich.text import Text
 
 from tutti import storage
-from tutti.cli.failures import code_of
-from tutti.cli.verbs import AsJson, verdict
+from tutti.cli.base.failures import code_of
+from tutti.cli.base.verbs import AsJson, verdict
 from tutti.errors import ExitCode, UsageError
 from tutti.tasks import nights
 from tutti.tasks.sweeps import analysis, spec

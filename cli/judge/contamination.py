@@ -14,9 +14,9 @@ import typer
 from rich.console import Console
 
 from tutti import storage
-from tutti.cli.failures import ExitCode, UsageError
-from tutti.cli.verbs import AsJson, ModelsFile, verdict
-from tutti.tasks import progress
+from tutti.cli.base.failures import ExitCode, UsageError
+from tutti.cli.base.verbs import AsJson, ModelsFile, verdict
+from tutti.tasks.platform import progress
 from tutti.tasks.sweeps import analysis
 
 if TYPE_CHECKING:

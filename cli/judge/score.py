@@ -9,11 +9,11 @@ import typer
 from rich.console import Console
 
 from tutti import storage
-from tutti.cli.failures import ExitCode, UsageError
+from tutti.cli.base.failures import ExitCode, UsageError
+from tutti.cli.base.verbs import AsJson, ModelsFile, verdict
 from tutti.cli.sweep.control import find_sweep
 from tutti.cli.sweep.suites import Reasoning, checked_reasoning
-from tutti.cli.verbs import AsJson, ModelsFile, verdict
-from tutti.tasks import progress
+from tutti.tasks.platform import progress
 from tutti.tasks.sweeps import analysis
 
 if TYPE_CHECKING:

@@ -15,8 +15,8 @@ from typing import Annotated
 import typer
 
 from tutti import storage
-from tutti.cli.failures import UsageError, message_of
-from tutti.cli.verbs import AsJson, ModelsFile, verb
+from tutti.cli.base.failures import UsageError, message_of
+from tutti.cli.base.verbs import AsJson, ModelsFile, verb
 from tutti.tasks import serving
 from tutti.tasks.serving import engines as own_engines
 from tutti.tasks.serving import gateway as gateways

@@ -13,8 +13,8 @@ import typer
 from rich.console import Console
 
 from tutti import storage
-from tutti.cli.verbs import AsJson, verb
-from tutti.tasks import gpus
+from tutti.cli.base.verbs import AsJson, verb
+from tutti.tasks.platform import gpus
 from tutti.terminal import table
 
 COLUMNS = ("gpu", "host", "name", "memory_mb", "state", "run_id", "work", "since", "uuid")

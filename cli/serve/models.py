@@ -13,8 +13,8 @@ from typing import Annotated, Any
 import typer
 
 from tutti import storage
-from tutti.cli.failures import message_of
-from tutti.cli.verbs import AsJson, ModelsFile, verb
+from tutti.cli.base.failures import message_of
+from tutti.cli.base.verbs import AsJson, ModelsFile, verb
 from tutti.errors import ExitCode
 from tutti.tasks import serving
 from tutti.tasks.serving import engines, gateway, wire

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.console import Console
 
-from tutti.cli.verbs import AsJson, verb
+from tutti.cli.base.verbs import AsJson, verb
 from tutti.terminal import table
 
 if TYPE_CHECKING:

@@ -15,12 +15,12 @@ from typing import Any
 
 import yaml
 
-from tutti.cli.failures import UsageError
+from tutti.cli.base.failures import UsageError
 from tutti.tasks.benchmarks import BENCHMARKS
-from tutti.tasks.config import read_document
 from tutti.tasks.nights import ALERTS, NightFile, read_night
-from tutti.tasks.project import DEPLOYMENTS, MODELS
-from tutti.tasks.serving import RegistryError, read_registry
+from tutti.tasks.platform import DEPLOYMENTS, MODELS, read_document
+from tutti.tasks.serving.processes import RegistryError
+from tutti.tasks.serving.registry import read_registry
 
 NIGHTLY = "nightly"
 BLOCK = "TUTTI_NOTIFY_BLOCK"

@@ -21,9 +21,9 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from tutti.cli.setup.fixes import FIXES
 from tutti.errors import ExitCode
-from tutti.tasks import gpus, serving
+from tutti.tasks import serving
 from tutti.tasks.agents import commands
-from tutti.tasks.project import IS_SOURCE
+from tutti.tasks.platform import IS_SOURCE, gpus
 from tutti.tasks.serving import weights as weights_stage
 from tutti.terminal import table
 
@@ -288,7 +288,7 @@ def look_checkpoint(place: Place) -> Finding:
 
 
 def look_registry(place: Place) -> Finding:
-    from tutti.tasks.config import read_document
+    from tutti.tasks.platform import read_document
 
     path = place.project / "deployments" / "models.yaml"
     try:

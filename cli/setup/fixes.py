@@ -8,7 +8,7 @@ import shutil
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from tutti.tasks.project import DEPLOYMENTS, IS_SOURCE, MODELS_ENVIRONMENT
+from tutti.tasks.platform import DEPLOYMENTS, IS_SOURCE, MODELS_ENVIRONMENT
 
 MODELS_PYTHON_VERSION = "3.11"  # the pinned torch and vLLM have wheels for it
 CPU_PINS = {

@@ -8,9 +8,9 @@ from typing import Annotated
 
 import typer
 
-from tutti.cli.failures import UsageError
-from tutti.cli.verbs import AsJson, verb
-from tutti.tasks.project import POCKET
+from tutti.cli.base.failures import UsageError
+from tutti.cli.base.verbs import AsJson, verb
+from tutti.tasks.platform import POCKET
 
 REGISTRY, SUITE, QUESTIONS = "models.yaml", "first.yaml", "first.jsonl"
 AGENT, ORCHESTRATED = "agent.yaml", "orchestrator.yaml"

@@ -14,7 +14,7 @@ from typing import Any
 
 import yaml
 
-from tutti.cli.failures import UsageError
+from tutti.cli.base.failures import UsageError
 from tutti.tasks.agents.orchestrator import read_agent
 
 HLE_SERVICE, FRAMES_SERVICE = SERVICES = ("retrieval", "wiki_retrieval")

@@ -19,13 +19,12 @@ from typing import Any
 from rich.console import Console
 from rich.markup import escape
 
-from tutti.cli.flow import ENVIRONMENT, READY_TIMEOUT_S
+from tutti.cli.base.flow import ENVIRONMENT, READY_TIMEOUT_S
 from tutti.cli.setup.deployments import Ask, DeploymentForms, automate, written
 from tutti.errors import ExitCode, TuttiError
 from tutti.storage import Catalog, open_catalog
-from tutti.tasks.project import DEPLOYMENTS, IMPORTS, PROJECT, models_python_path
-from tutti.tasks.serving import ServingError
-from tutti.tasks.serving.processes import Child, PortTaken, claim_port
+from tutti.tasks.platform import DEPLOYMENTS, IMPORTS, PROJECT, models_python_path
+from tutti.tasks.serving.processes import Child, PortTaken, ServingError, claim_port
 
 PORT = 4200  # reports use the next port, because browsers block file:// links on web pages
 POOLS = {"cpu": 1, "gpu": 1}  # concurrent flow runs; two sweeps would disturb each other

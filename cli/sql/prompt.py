@@ -25,7 +25,7 @@ from prompt_toolkit.lexers import PygmentsLexer
 from prompt_toolkit.output import Output
 from pygments.lexers.sql import PostgresLexer
 
-from tutti.cli.failures import UsageError, exit_code_of, message_of
+from tutti.cli.base.failures import UsageError, exit_code_of, message_of
 from tutti.cli.sql.completion import Names, SqlCompleter, is_complete
 from tutti.cli.sql.rows import Rows, as_table
 from tutti.cli.sql.statements import (

@@ -15,7 +15,7 @@ from typing import Any
 
 import duckdb
 
-from tutti.cli.failures import UsageError
+from tutti.cli.base.failures import UsageError
 from tutti.cli.sql.rows import TEXT_FORMATS, Rows, interruptible
 from tutti.storage import connect, macros_named, replacing
 

@@ -16,7 +16,8 @@ from typing import Annotated
 import typer
 
 from tutti import storage
-from tutti.cli.flow import progress_bar
+from tutti.cli.base.flow import progress_bar
+from tutti.cli.base.verbs import AsJson, verb
 from tutti.cli.store.exports import (
     EXPORTS,
     TRAINING_FORMATS,
@@ -25,7 +26,6 @@ from tutti.cli.store.exports import (
     export_training_set,
 )
 from tutti.cli.sweep.control import find_sweep
-from tutti.cli.verbs import AsJson, verb
 from tutti.errors import ExitCode, UsageError
 from tutti.tasks import exchange
 from tutti.tasks.exchange import inspect, swe_bench
@@ -203,7 +203,7 @@ def _import_one(
     name: str,
     report: "exchange.ImportReport",
 ) -> None:
-    from tutti.tasks.runs import code_version, describe_machine
+    from tutti.tasks.platform.progress import code_version, describe_machine
 
     if not name:  # unique, because the name is part of every imported id
         whole = path.resolve()

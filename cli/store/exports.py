@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from tutti import storage
-from tutti.cli.failures import UsageError
+from tutti.cli.base.failures import UsageError
 from tutti.tasks import exchange, training
 from tutti.tasks.exchange import nemo_skills, swe_bench, thunderagent
 

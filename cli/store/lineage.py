@@ -12,8 +12,8 @@ from typing import Annotated
 import typer
 
 from tutti import storage
-from tutti.cli.failures import UsageError
-from tutti.cli.verbs import AsJson, verb
+from tutti.cli.base.failures import UsageError
+from tutti.cli.base.verbs import AsJson, verb
 
 MAX_CANDIDATES = 10
 SUFFIXES = {".mmd": "mermaid", ".mermaid": "mermaid", ".json": "json"}

@@ -13,9 +13,9 @@ import typer
 from rich.console import Console
 
 from tutti import storage
-from tutti.cli.failures import ExitCode
-from tutti.cli.flow import progress_bar
-from tutti.cli.verbs import AsJson, verb
+from tutti.cli.base.failures import ExitCode
+from tutti.cli.base.flow import progress_bar
+from tutti.cli.base.verbs import AsJson, verb
 from tutti.terminal import table
 
 if TYPE_CHECKING:

@@ -14,8 +14,8 @@ import typer
 from rich.console import Console
 
 from tutti import storage
-from tutti.cli.failures import UsageError
-from tutti.cli.verbs import AsJson, verb
+from tutti.cli.base.failures import UsageError
+from tutti.cli.base.verbs import AsJson, verb
 from tutti.terminal import table
 
 

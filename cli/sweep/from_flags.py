@@ -6,10 +6,10 @@ from typing import Annotated, Any, cast
 
 import typer
 
-from tutti.cli.failures import ExitCode
+from tutti.cli.base.failures import ExitCode
+from tutti.cli.base.verbs import AsFlowRun, AsJson, Flags, ModelsFile, verdict
 from tutti.cli.sweep import suites
 from tutti.cli.sweep.run import measured
-from tutti.cli.verbs import AsFlowRun, AsJson, Flags, ModelsFile, verdict
 from tutti.tasks.sweeps import from_flags
 
 Endpoint = Annotated[

@@ -9,8 +9,8 @@ from typing import Any, NamedTuple
 import typer
 from rich.console import Console
 
+from tutti.cli.base.verbs import AsJson, ModelsFile, verb
 from tutti.cli.sweep import suites
-from tutti.cli.verbs import AsJson, ModelsFile, verb
 from tutti.tasks import nights
 from tutti.tasks.sweeps import plan as planning
 from tutti.tasks.sweeps import spec

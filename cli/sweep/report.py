@@ -15,10 +15,11 @@ from typing import Annotated, Any
 import typer
 
 from tutti import storage
-from tutti.cli.failures import UsageError
+from tutti.cli.base.failures import UsageError
+from tutti.cli.base.verbs import verb
 from tutti.cli.sweep.control import find_sweep
-from tutti.cli.verbs import verb
-from tutti.tasks import progress, reporting
+from tutti.tasks import reporting
+from tutti.tasks.platform import progress
 from tutti.tasks.sweeps import analysis, results
 
 

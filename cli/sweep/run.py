@@ -12,10 +12,10 @@ from typing import Annotated, Any
 
 import typer
 
-from tutti.cli.failures import ExitCode, UsageError, code_of
-from tutti.cli.flow import run_flow
+from tutti.cli.base.failures import ExitCode, UsageError, code_of
+from tutti.cli.base.flow import run_flow
+from tutti.cli.base.verbs import AsFlowRun, AsJson, Flags, ModelsFile, verdict
 from tutti.cli.sweep import suites
-from tutti.cli.verbs import AsFlowRun, AsJson, Flags, ModelsFile, verdict
 from tutti.tasks.sweeps import plan, spec
 from tutti.tasks.sweeps import search as searching
 

@@ -8,11 +8,11 @@ from typing import Annotated, Any
 
 import typer
 
-from tutti.cli.failures import UsageError
-from tutti.cli.verbs import Flags
+from tutti.cli.base.failures import UsageError
+from tutti.cli.base.verbs import Flags
 from tutti.tasks import nights
 from tutti.tasks.agents import models
-from tutti.tasks.project import SUITES
+from tutti.tasks.platform import SUITES
 from tutti.tasks.sweeps import spec
 
 SuiteName = Annotated[str, typer.Argument(help="a suite file, or its name in deployments/suites")]

@@ -4,6 +4,8 @@ The catalog is the truth about runs, cells, samples, attempts, parts and artifac
 in Parquet parts; a part exists for readers only once its row is here.
 """
 
+from tutti.storage.base.clock import at as at
+from tutti.storage.base.clock import now as now
 from tutti.storage.catalog.boundary import BUSY_TIMEOUT_S as BUSY_TIMEOUT_S
 from tutti.storage.catalog.boundary import store_boundary as store_boundary
 from tutti.storage.catalog.store import Catalog as Catalog
@@ -32,5 +34,3 @@ from tutti.storage.catalog.tables import samples as samples
 from tutti.storage.catalog.tables import sweeps as sweeps
 from tutti.storage.catalog.tables import verdicts as verdicts
 from tutti.storage.catalog.tables import windows as windows
-from tutti.storage.clock import at as at
-from tutti.storage.clock import now as now

@@ -17,8 +17,8 @@ from pathlib import PurePosixPath
 
 import sqlalchemy as sa
 
-from tutti.storage.errors import CatalogMissing, StoreBusy, StoreError, StoreFull
-from tutti.storage.home import Home, files_of
+from tutti.storage.base.errors import CatalogMissing, StoreBusy, StoreError, StoreFull
+from tutti.storage.base.home import Home, files_of
 
 BUSY_TIMEOUT_S = 30  # several processes commit at once; each commit takes milliseconds
 

@@ -16,6 +16,9 @@ import sqlalchemy as sa
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.util import LRUCache
 
+from tutti.storage.base.clock import now
+from tutti.storage.base.errors import StoreError
+from tutti.storage.base.home import Home, RemoteFiles, current_home, files_of
 from tutti.storage.catalog import tables
 from tutti.storage.catalog.boundary import (
     BUSY_TIMEOUT_S,
@@ -25,9 +28,6 @@ from tutti.storage.catalog.boundary import (
     store_boundary,
 )
 from tutti.storage.catalog.tables import artifact_parents, artifacts, cells
-from tutti.storage.clock import now
-from tutti.storage.errors import StoreError
-from tutti.storage.home import Home, RemoteFiles, current_home, files_of
 
 CREATION_LOCK = 7_011_741_441  # any number, but the same in all versions
 WAL_RETRY_S = 0.01

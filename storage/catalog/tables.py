@@ -10,7 +10,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from tutti.storage.errors import StoreError
+from tutti.storage.base.errors import StoreError
 
 metadata = sa.MetaData()
 

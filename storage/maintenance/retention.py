@@ -13,9 +13,9 @@ from typing import Any
 import sqlalchemy as sa
 
 from tutti.storage import catalog as cat
-from tutti.storage.clock import aware
-from tutti.storage.errors import StoreBusy, StoreError
-from tutti.storage.leases import check_lease, held
+from tutti.storage.base.clock import aware
+from tutti.storage.base.errors import StoreBusy, StoreError
+from tutti.storage.catalog.leases import check_lease, held
 from tutti.storage.maintenance.compaction import set_replaced_aside
 
 SPAN = ("started_at", "ended_at")

@@ -13,12 +13,12 @@ import pyarrow.parquet as pq
 import sqlalchemy as sa
 
 from tutti.storage import catalog as cat
-from tutti.storage.columns import COLUMNS
-from tutti.storage.home import FileState, files_of
+from tutti.storage.base.columns import COLUMNS
+from tutti.storage.base.home import FileState, files_of
 from tutti.storage.maintenance.compaction import REPLACED
 from tutti.storage.programs.states import lost_programs, record_lost
-from tutti.storage.readers import MISSING, REPLACED_FOLDER, read_whole
-from tutti.storage.views import connect
+from tutti.storage.read.readers import MISSING, REPLACED_FOLDER, read_whole
+from tutti.storage.read.views import connect
 
 MIN_AGE_S = 600.0  # a younger file may belong to a writer that has not entered it yet
 REPAIR_RUN = "verify"

@@ -8,8 +8,8 @@ from typing import Any
 import sqlalchemy as sa
 
 from tutti.storage import catalog as cat
-from tutti.storage.leases import holder_of
-from tutti.storage.lineage import artifact_id
+from tutti.storage.base.lineage import artifact_id
+from tutti.storage.catalog.leases import holder_of
 from tutti.storage.programs.tally import (
     BENCHMARK,
     WORKER_LOST,
@@ -18,7 +18,7 @@ from tutti.storage.programs.tally import (
     sample_of,
     sweep_of_gateway,
 )
-from tutti.storage.views import query
+from tutti.storage.read.views import query
 from tutti.storage.write.writer import commit
 
 IDS_AT_ONCE = 500  # bound variables of one statement

@@ -5,8 +5,8 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
-from tutti.storage.lineage import artifact_id
-from tutti.storage.outcomes import Cost, ErrorType, http_error
+from tutti.storage.base.lineage import artifact_id
+from tutti.storage.base.outcomes import Cost, ErrorType, http_error
 
 PARTNERS = ("judge", "user")
 """Roles of calls in the place of a partner: an agent does not work meanwhile."""

@@ -16,9 +16,9 @@ from typing import Any
 
 import pyarrow as pa
 
+from tutti.storage.base.errors import PERMANENT, CommitUncertain, LeaseLost, StoreError, StoreFull
 from tutti.storage.catalog import Catalog
-from tutti.storage.errors import PERMANENT, CommitUncertain, LeaseLost, StoreError, StoreFull
-from tutti.storage.leases import Lease
+from tutti.storage.catalog.leases import Lease
 from tutti.storage.write.batch import (
     NOTHING,
     Entry,

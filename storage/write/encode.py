@@ -16,9 +16,9 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tutti.storage import columns
-from tutti.storage.columns import COLUMNS
-from tutti.storage.errors import RowRefused
+from tutti.storage.base import columns
+from tutti.storage.base.columns import COLUMNS
+from tutti.storage.base.errors import RowRefused
 
 ARROW_TYPES: dict[str, pa.DataType] = {
     columns.TEXT: pa.string(),

@@ -20,11 +20,11 @@ import pyarrow.parquet as pq
 import sqlalchemy as sa
 
 from tutti.storage import catalog as cat
-from tutti.storage.clock import now
-from tutti.storage.columns import LOOKED_UP, PARTITION, PARTITIONED, SCHEMA_VERSION
-from tutti.storage.errors import CommitUncertain, StoreError
-from tutti.storage.home import Home, files_of
-from tutti.storage.leases import Lease, check_lease
+from tutti.storage.base.clock import now
+from tutti.storage.base.columns import LOOKED_UP, PARTITION, PARTITIONED, SCHEMA_VERSION
+from tutti.storage.base.errors import CommitUncertain, StoreError
+from tutti.storage.base.home import Home, files_of
+from tutti.storage.catalog.leases import Lease, check_lease
 from tutti.storage.write.encode import TABLES, Rows, to_arrow
 
 # Arrow memory of a row group: what reading one row may have to decompress

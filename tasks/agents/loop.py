@@ -14,8 +14,8 @@ from typing import Any, TypeVar
 import orjson
 
 from tutti.storage import MOST_MESSAGE, Cost, ErrorType, now
-from tutti.tasks.agents.context import Ledger, PromptWindow
 from tutti.tasks.agents.models.calls import read_calls
+from tutti.tasks.agents.models.context import Ledger, PromptWindow
 from tutti.tasks.agents.models.model import (
     ChatModel,
     ContextExceeded,
@@ -24,7 +24,7 @@ from tutti.tasks.agents.models.model import (
     Reply,
     WorkingClock,
 )
-from tutti.tasks.agents.prompts import Score, last_boxed
+from tutti.tasks.agents.models.prompts import Score, last_boxed
 from tutti.tasks.agents.tools.tool import (
     MALFORMED,
     Environment,
@@ -33,7 +33,7 @@ from tutti.tasks.agents.tools.tool import (
     refused,
     run_together,
 )
-from tutti.tasks.serving import Dialect, Model
+from tutti.tasks.serving.registry import Dialect, Model
 
 WORLD_TOOL = "environment"  # the tool name of runs that belong to the world and not to a call
 NO_CALL = "no tool was called"  # sent to an agent whose answer must be a call

@@ -11,7 +11,7 @@ from random import Random
 from typing import Literal
 
 from tutti.storage import Cost, now
-from tutti.tasks.agents.context import Message
+from tutti.tasks.agents.models.context import Message
 from tutti.tasks.agents.models.model import (
     ChatModel,
     ContextExceeded,

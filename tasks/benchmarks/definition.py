@@ -19,7 +19,7 @@ from tutti.tasks.benchmarks.benchmark import Benchmark, Gold, Headline, gold_of,
 from tutti.tasks.benchmarks.errors import BenchmarkError, UnknownBenchmark
 from tutti.tasks.benchmarks.rows import Row
 from tutti.tasks.benchmarks.source import Files, Hub
-from tutti.tasks.config import Document, read_document
+from tutti.tasks.platform import Document, read_document
 from tutti.tasks.task_sets import Task
 
 SETS = Path(__file__).parent / "sets"

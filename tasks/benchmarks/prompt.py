@@ -14,7 +14,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from tutti.storage import artifact_id
 from tutti.tasks.benchmarks.benchmark import Benchmark
 from tutti.tasks.benchmarks.errors import BadPrompt
-from tutti.tasks.config import read_document
+from tutti.tasks.platform import read_document
 from tutti.tasks.task_sets import IMAGE, Task
 
 FOLDER = Path(__file__).parent / "prompts"

@@ -17,11 +17,11 @@ from typing import TYPE_CHECKING, Any
 
 from tutti.face import lazy
 from tutti.storage import StoreError
-from tutti.tasks.exchange.imported import Cell as Cell
-from tutti.tasks.exchange.imported import ImportedAttempt as ImportedAttempt
-from tutti.tasks.exchange.imported import ImportedItem as ImportedItem
-from tutti.tasks.exchange.imported import ImportedRecords as ImportedRecords
-from tutti.tasks.exchange.imported import ImportIssue as ImportIssue
+from tutti.tasks.exchange.base.imported import Cell as Cell
+from tutti.tasks.exchange.base.imported import ImportedAttempt as ImportedAttempt
+from tutti.tasks.exchange.base.imported import ImportedItem as ImportedItem
+from tutti.tasks.exchange.base.imported import ImportedRecords as ImportedRecords
+from tutti.tasks.exchange.base.imported import ImportIssue as ImportIssue
 from tutti.tasks.exchange.inspect import require_inspect
 
 Importer = Callable[[Path, str], Iterator[ImportedItem]]
@@ -136,10 +136,10 @@ def export(
 
 
 if TYPE_CHECKING:
+    from tutti.tasks.exchange.base.stored import stored_trials as stored_trials
     from tutti.tasks.exchange.loader import ImportOrigin as ImportOrigin
     from tutti.tasks.exchange.loader import ImportReport as ImportReport
     from tutti.tasks.exchange.loader import load as load
-    from tutti.tasks.exchange.stored import stored_trials as stored_trials
 
 if not TYPE_CHECKING:  # with it, a type checker would accept any name of this package
     __getattr__ = lazy(__name__, __file__)

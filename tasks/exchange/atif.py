@@ -18,8 +18,8 @@ from pathlib import Path
 from typing import Any
 
 from tutti.storage import COUNTED, content_hash
-from tutti.tasks.exchange.chat import content, last_reply
-from tutti.tasks.exchange.fields import (
+from tutti.tasks.exchange.base.chat import content, last_reply
+from tutti.tasks.exchange.base.fields import (
     LOGPROBS,
     POSITIVE,
     TOKENS,
@@ -31,7 +31,7 @@ from tutti.tasks.exchange.fields import (
     parsed,
     take,
 )
-from tutti.tasks.exchange.imported import (
+from tutti.tasks.exchange.base.imported import (
     Cell,
     ImportedAttempt,
     ImportedItem,

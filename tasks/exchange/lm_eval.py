@@ -15,8 +15,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from tutti.tasks.exchange.chat import add_call, message_rows, params
-from tutti.tasks.exchange.fields import (
+from tutti.tasks.exchange.base.chat import add_call, message_rows, params
+from tutti.tasks.exchange.base.fields import (
     NUMBER,
     Fields,
     RecordRefused,
@@ -27,7 +27,7 @@ from tutti.tasks.exchange.fields import (
     records,
     take,
 )
-from tutti.tasks.exchange.imported import (
+from tutti.tasks.exchange.base.imported import (
     Cell,
     ImportedAttempt,
     ImportedItem,

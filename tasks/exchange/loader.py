@@ -18,7 +18,7 @@ import sqlalchemy as sa
 
 from tutti.storage import RowRefused, StoreBusy, StoreError, artifact_id, commit
 from tutti.storage import catalog as cat
-from tutti.tasks.exchange.imported import (
+from tutti.tasks.exchange.base.imported import (
     MISFITS,
     AttemptIds,
     Cell,

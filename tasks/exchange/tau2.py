@@ -14,9 +14,9 @@ from datetime import timedelta
 from pathlib import Path
 
 from tutti.storage import Cost
-from tutti.tasks.exchange.chat import message_row, params, tool_runs
-from tutti.tasks.exchange.fields import INTEGER, Fields, compact, detail_text, document, take
-from tutti.tasks.exchange.imported import (
+from tutti.tasks.exchange.base.chat import message_row, params, tool_runs
+from tutti.tasks.exchange.base.fields import INTEGER, Fields, compact, detail_text, document, take
+from tutti.tasks.exchange.base.imported import (
     Cell,
     ImportedAttempt,
     ImportedItem,

@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
-from tutti.tasks.exchange.fields import (
+from tutti.tasks.exchange.base.fields import (
     POSITIVE,
     Fields,
     compact,
@@ -21,7 +21,7 @@ from tutti.tasks.exchange.fields import (
     readable,
     take,
 )
-from tutti.tasks.exchange.imported import (
+from tutti.tasks.exchange.base.imported import (
     Cell,
     ImportedAttempt,
     ImportedItem,

@@ -12,7 +12,7 @@ from datetime import timedelta
 from pathlib import Path
 
 from tutti.storage import foreign_error
-from tutti.tasks.exchange.chat import (
+from tutti.tasks.exchange.base.chat import (
     add_call,
     last_reply,
     link_calls,
@@ -20,8 +20,8 @@ from tutti.tasks.exchange.chat import (
     params,
     tool_runs,
 )
-from tutti.tasks.exchange.fields import Fields, compact, detail_text, readable, records, take
-from tutti.tasks.exchange.imported import Cell, ImportedAttempt, ImportedItem, ImportIssue, Row
+from tutti.tasks.exchange.base.fields import Fields, compact, detail_text, readable, records, take
+from tutti.tasks.exchange.base.imported import Cell, ImportedAttempt, ImportedItem, ImportIssue, Row
 from tutti.tasks.exchange.verifiers_traces import PASS_THRESHOLD, RolloutCounts, episode_trials
 
 LIMITS = {

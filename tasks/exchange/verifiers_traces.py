@@ -13,9 +13,9 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 
 from tutti.storage import foreign_error, spans_of
-from tutti.tasks.exchange.chat import add_call, last_reply, message_row, params, tool_runs
-from tutti.tasks.exchange.fields import Fields, RecordRefused, compact, detail_text
-from tutti.tasks.exchange.imported import Cell, ImportedAttempt, Row
+from tutti.tasks.exchange.base.chat import add_call, last_reply, message_row, params, tool_runs
+from tutti.tasks.exchange.base.fields import Fields, RecordRefused, compact, detail_text
+from tutti.tasks.exchange.base.imported import Cell, ImportedAttempt, Row
 
 ONLY_AGENT = "agent"  # verifiers' name of the agent of a single-agent environment
 LIMITS = {

@@ -18,7 +18,7 @@ from rich.markup import escape
 from tutti.tasks.nights.record import Record, words_of
 from tutti.tasks.nights.spec import Night
 from tutti.tasks.nights.verdict import StageResult
-from tutti.tasks.progress import StageLog, in_flow_run
+from tutti.tasks.platform.progress import StageLog, in_flow_run
 from tutti.tasks.sweeps.analysis import Outcome
 
 

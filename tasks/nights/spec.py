@@ -13,7 +13,7 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 from cronsim import CronSim
 from pydantic import Field, ValidationInfo, field_validator
 
-from tutti.tasks.config import Document, Strict, read_document
+from tutti.tasks.platform import Document, Strict, read_document
 from tutti.tasks.sweeps import SuiteError
 from tutti.tasks.sweeps.spec import (
     Budget,

@@ -11,14 +11,14 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tutti.tasks.reporting.failures import Failure, failures, transcripts
 from tutti.tasks.reporting.figures import plots
-from tutti.tasks.reporting.html import Figures, Section, Transcripts, write_page
+from tutti.tasks.reporting.figures.html import Figures, Section, Transcripts, write_page
+from tutti.tasks.reporting.measures.failures import Failure, failures, transcripts
+from tutti.tasks.reporting.measures.numbers import at_once
+from tutti.tasks.reporting.measures.table import tabulate
 from tutti.tasks.reporting.page import Report
-from tutti.tasks.reporting.table import tabulate
 from tutti.tasks.reporting.text import columns, words
 from tutti.tasks.reporting.text.columns import COMPARED_NOTE
-from tutti.tasks.reporting.text.numbers import at_once
 from tutti.tasks.sweeps import results
 from tutti.tasks.sweeps.analysis import Figure, Pair, compare_pairs, compare_rates, set_ups
 

@@ -9,18 +9,29 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tutti.tasks.reporting.anatomy import Anatomy, anatomies
-from tutti.tasks.reporting.efficiency import Efficiency, efficiencies
-from tutti.tasks.reporting.failures import Failure, Transcript, failures, faults, transcripts
-from tutti.tasks.reporting.families import FamilyScore, family_scores, subset_scores
 from tutti.tasks.reporting.figures import plots, timelines
-from tutti.tasks.reporting.html import Figures, PageReport, Section, Transcripts, write_page
-from tutti.tasks.reporting.named import NamedMetric, named_metrics
-from tutti.tasks.reporting.pairs import Noise, model_pairs, noise_floor, policy_pairs
-from tutti.tasks.reporting.table import tabulate
+from tutti.tasks.reporting.figures.html import Figures, PageReport, Section, Transcripts, write_page
+from tutti.tasks.reporting.measures.anatomy import Anatomy, anatomies
+from tutti.tasks.reporting.measures.efficiency import Efficiency, efficiencies
+from tutti.tasks.reporting.measures.failures import (
+    Failure,
+    Transcript,
+    failures,
+    faults,
+    transcripts,
+)
+from tutti.tasks.reporting.measures.families import FamilyScore, family_scores, subset_scores
+from tutti.tasks.reporting.measures.named import NamedMetric, named_metrics
+from tutti.tasks.reporting.measures.pairs import Noise, model_pairs, noise_floor, policy_pairs
+from tutti.tasks.reporting.measures.table import tabulate
+from tutti.tasks.reporting.measures.validity import (
+    ScorerUse,
+    scorer_findings,
+    scorer_uses,
+    validity_alarms,
+)
 from tutti.tasks.reporting.text import columns, words
 from tutti.tasks.reporting.text.words import headlines
-from tutti.tasks.reporting.validity import ScorerUse, scorer_findings, scorer_uses, validity_alarms
 from tutti.tasks.sweeps.analysis import CellComparison, Figure, compare_pairs, compare_rates
 from tutti.tasks.sweeps.results import CellSummary, cells_of, focus, in_order, without_a_a
 

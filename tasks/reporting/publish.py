@@ -18,15 +18,22 @@ from rich.console import Console
 
 from tutti.storage import Catalog, connect
 from tutti.storage import catalog as cat
-from tutti.tasks.progress import StageLog, StageProgress, in_flow_run, leave_page, stage
+from tutti.tasks.platform.progress import (
+    StageLog,
+    StageProgress,
+    code_version,
+    describe_machine,
+    in_flow_run,
+    leave_page,
+    stage,
+)
 from tutti.tasks.reporting.compared import build_comparison
-from tutti.tasks.reporting.html import PageReport
+from tutti.tasks.reporting.figures.html import PageReport
 from tutti.tasks.reporting.page import Report, build_report
 from tutti.tasks.reporting.task_set import build_task_set_report
-from tutti.tasks.reporting.text.terminal import results_page, terminal_summary
+from tutti.tasks.reporting.terminal import results_page, terminal_summary
 from tutti.tasks.reporting.training.page import TrainingReport, build_training_report
 from tutti.tasks.reporting.training.record import steps_recorded
-from tutti.tasks.runs import code_version, describe_machine
 from tutti.tasks.serving.engines import known_cache
 from tutti.tasks.sweeps.results import MACROS_USED
 

@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tutti.errors import UsageError
-from tutti.tasks.reporting.html import PageReport, Quote, Section, write_page
-from tutti.tasks.reporting.table import Columns, tabulate
-from tutti.tasks.reporting.text.numbers import count, share, span
+from tutti.tasks.reporting.figures.html import PageReport, Quote, Section, write_page
+from tutti.tasks.reporting.measures.numbers import count, share, span
+from tutti.tasks.reporting.measures.table import Columns, tabulate
 from tutti.tasks.scoring.statistics import mean_interval
 from tutti.tasks.sweeps.results import rows
 from tutti.tasks.synthesis import GATES_SQL

@@ -18,7 +18,7 @@ from typing import Any
 from pydantic import TypeAdapter
 
 from tutti.storage import artifact_id
-from tutti.tasks.project import PACKAGE
+from tutti.tasks.platform import PACKAGE
 
 # Modules that open a browser, print on import, need a display, or are test suites.
 SKIPPED_MODULES = frozenset(

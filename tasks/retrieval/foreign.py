@@ -21,7 +21,7 @@ import faiss
 import numpy as np
 
 from tutti.storage import replacing
-from tutti.tasks.project import PACKAGE
+from tutti.tasks.platform import PACKAGE
 from tutti.tasks.retrieval.ann import Ann
 from tutti.tasks.retrieval.embedder import Vectors
 from tutti.tasks.retrieval.errors import ImportRefused, IndexDamaged

@@ -3,14 +3,8 @@
 from typing import TYPE_CHECKING
 
 from tutti.face import lazy
-from tutti.tasks.scoring.choice import LETTERS as LETTERS
-from tutti.tasks.scoring.choice import Choice
-from tutti.tasks.scoring.code import Code
 from tutti.tasks.scoring.ifbench import IFBench
-from tutti.tasks.scoring.ifeval import IFEval
-from tutti.tasks.scoring.judged import Judge, Pairwise, Rubric
 from tutti.tasks.scoring.lean.scorer import Lean4, Lean4Strict
-from tutti.tasks.scoring.math import Math
 from tutti.tasks.scoring.published.api_bank import EXECUTED, ApiBankRecorded, ApiBankSession
 from tutti.tasks.scoring.published.bfcl import BfclAst
 from tutti.tasks.scoring.published.bigcodebench import BigCodeBench
@@ -25,23 +19,29 @@ from tutti.tasks.scoring.published.judges import (
 )
 from tutti.tasks.scoring.published.mnms import Mnms
 from tutti.tasks.scoring.published.texts import Repetition, RougeL, Ruler
-from tutti.tasks.scoring.score import UNSCORED as UNSCORED
-from tutti.tasks.scoring.score import JudgeClient as JudgeClient
-from tutti.tasks.scoring.score import JudgeSettings as JudgeSettings
-from tutti.tasks.scoring.score import Needs as Needs
-from tutti.tasks.scoring.score import Score as Score
-from tutti.tasks.scoring.score import Scorer as Scorer
-from tutti.tasks.scoring.score import ScorerFailed as ScorerFailed
-from tutti.tasks.scoring.score import ScoringResources as ScoringResources
-from tutti.tasks.scoring.score import Submission as Submission
-from tutti.tasks.scoring.short_answer import EXACT as EXACT
-from tutti.tasks.scoring.short_answer import Exact, Numeric, ShortAnswer
-from tutti.tasks.scoring.short_answer import numbers as numbers
-from tutti.tasks.scoring.short_answer import score_exact as score_exact
-from tutti.tasks.scoring.sql import BirdMeasure, Sql
-from tutti.tasks.scoring.state import Dialogue, ImportedScore, Reward, State
-from tutti.tasks.scoring.state import same as same
-from tutti.tasks.scoring.tool_calls import ToolCalls
+from tutti.tasks.scoring.rules.choice import LETTERS as LETTERS
+from tutti.tasks.scoring.rules.choice import Choice
+from tutti.tasks.scoring.rules.code import Code
+from tutti.tasks.scoring.rules.ifeval import IFEval
+from tutti.tasks.scoring.rules.judged import Judge, Pairwise, Rubric
+from tutti.tasks.scoring.rules.math import Math
+from tutti.tasks.scoring.rules.score import UNSCORED as UNSCORED
+from tutti.tasks.scoring.rules.score import JudgeClient as JudgeClient
+from tutti.tasks.scoring.rules.score import JudgeSettings as JudgeSettings
+from tutti.tasks.scoring.rules.score import Needs as Needs
+from tutti.tasks.scoring.rules.score import Score as Score
+from tutti.tasks.scoring.rules.score import Scorer as Scorer
+from tutti.tasks.scoring.rules.score import ScorerFailed as ScorerFailed
+from tutti.tasks.scoring.rules.score import ScoringResources as ScoringResources
+from tutti.tasks.scoring.rules.score import Submission as Submission
+from tutti.tasks.scoring.rules.short_answer import EXACT as EXACT
+from tutti.tasks.scoring.rules.short_answer import Exact, Numeric, ShortAnswer
+from tutti.tasks.scoring.rules.short_answer import numbers as numbers
+from tutti.tasks.scoring.rules.short_answer import score_exact as score_exact
+from tutti.tasks.scoring.rules.sql import BirdMeasure, Sql
+from tutti.tasks.scoring.rules.state import Dialogue, ImportedScore, Reward, State
+from tutti.tasks.scoring.rules.state import same as same
+from tutti.tasks.scoring.rules.tool_calls import ToolCalls
 
 SCORERS: dict[str, Scorer] = {
     each.name: each

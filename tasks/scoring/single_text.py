@@ -5,7 +5,7 @@ import json
 from concurrent.futures import ThreadPoolExecutor
 
 from tutti.tasks.scoring import SCORERS
-from tutti.tasks.scoring.score import Score, ScorerFailed, ScoringResources, Submission
+from tutti.tasks.scoring.rules.score import Score, ScorerFailed, ScoringResources, Submission
 
 
 def score_text(truth: str, text: str) -> Score:

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from tutti.tasks.synthesis.domains.stored import StoredCall as StoredCall
     from tutti.tasks.synthesis.domains.stored import end_state as end_state
     from tutti.tasks.synthesis.domains.stored import stored_calls as stored_calls
+    from tutti.tasks.synthesis.families.task import question_task as question_task
     from tutti.tasks.synthesis.gating.contamination import (
         benchmark_questions as benchmark_questions,
     )
@@ -54,7 +55,6 @@ if TYPE_CHECKING:
     from tutti.tasks.synthesis.programs import PROGRAMS as PROGRAMS
     from tutti.tasks.synthesis.sources import SetRequest as SetRequest
     from tutti.tasks.synthesis.sources import source_of as source_of
-    from tutti.tasks.synthesis.task import question_task as question_task
 
 if not TYPE_CHECKING:  # with it, a type checker would accept any name of this package
     __getattr__ = lazy(__name__, __file__)

@@ -13,20 +13,17 @@ if TYPE_CHECKING:
     from tutti.tasks.training.checkpoints import fit_set as fit_set
     from tutti.tasks.training.checkpoints import frozen_set as frozen_set
     from tutti.tasks.training.exports import export_training_set as export_training_set
-    from tutti.tasks.training.job import JobError as JobError
-    from tutti.tasks.training.job import TrainingData as TrainingData
-    from tutti.tasks.training.job import TrainJob as TrainJob
-    from tutti.tasks.training.job import job_with as job_with
-    from tutti.tasks.training.plan import plan_job as plan_job
-    from tutti.tasks.training.plan import read_any_job as read_any_job
-    from tutti.tasks.training.plan_base import JobPlan as JobPlan
+    from tutti.tasks.training.jobs.job import JobError as JobError
+    from tutti.tasks.training.jobs.job import TrainingData as TrainingData
+    from tutti.tasks.training.jobs.job import TrainJob as TrainJob
+    from tutti.tasks.training.jobs.job import job_with as job_with
+    from tutti.tasks.training.jobs.settings import OptimizerSettings as OptimizerSettings
+    from tutti.tasks.training.jobs.stage import TrainingFailed as TrainingFailed
+    from tutti.tasks.training.jobs.stage import WallTimeReached as WallTimeReached
     from tutti.tasks.training.sets.build import build_set as build_set
     from tutti.tasks.training.sets.build import conversation_set as conversation_set
     from tutti.tasks.training.sets.build import made_conversations as made_conversations
     from tutti.tasks.training.sets.frozen import TrainingSet as TrainingSet
-    from tutti.tasks.training.settings import OptimizerSettings as OptimizerSettings
-    from tutti.tasks.training.stage import TrainingFailed as TrainingFailed
-    from tutti.tasks.training.stage import WallTimeReached as WallTimeReached
 
 if not TYPE_CHECKING:  # with it, a type checker would accept any name of this package
     __getattr__ = lazy(__name__, __file__)

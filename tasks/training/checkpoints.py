@@ -12,17 +12,17 @@ from pathlib import Path
 from typing import Any
 
 from tutti.storage import Catalog, artifact_id, held
-from tutti.tasks.gpus import DEFAULT_CLAIM, GpuClaim
+from tutti.tasks.platform.gpus import DEFAULT_CLAIM, GpuClaim
+from tutti.tasks.platform.progress import Run, code_version, describe_machine
 from tutti.tasks.reporting import steps_recorded
-from tutti.tasks.runs import Run, code_version, describe_machine
-from tutti.tasks.serving import checkpoint_id, pick_model, weights_folder
+from tutti.tasks.serving.registry import checkpoint_id, pick_model, weights_folder
 from tutti.tasks.serving.weights import is_hub_name, require_trainable, resolve_hub, weights_id
 from tutti.tasks.training.backends.run import run_backend
-from tutti.tasks.training.job import MACHINE_FIELDS, JobError, TrainJob
+from tutti.tasks.training.jobs.job import MACHINE_FIELDS, JobError, TrainJob
+from tutti.tasks.training.jobs.settings import TrainerSettings, best_of
+from tutti.tasks.training.jobs.stage import TRAINER, Report, record_steps, run_job
 from tutti.tasks.training.sets.build import build_set, conversation_set
 from tutti.tasks.training.sets.frozen import TrainingSet
-from tutti.tasks.training.settings import TrainerSettings, best_of
-from tutti.tasks.training.stage import TRAINER, Report, record_steps, run_job
 
 EVALUATIONS = 10
 SERVED = ("model.safetensors", "model.safetensors.index.json")

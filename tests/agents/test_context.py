@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tutti.tasks.agents.context import PromptWindow, spans
+from tutti.tasks.agents.models.context import PromptWindow, spans
 
 
 def conversation(turns: list[int]) -> list[dict[str, Any]]:

@@ -11,7 +11,7 @@ import pytest
 from tutti.tasks.agents.models.model import Message, Reply
 from tutti.tasks.benchmarks import ExcludedRow, Source, Task, benchmark_named
 from tutti.tasks.benchmarks.benchmark import tool_call
-from tutti.tasks.project import PROJECT
+from tutti.tasks.platform.project import PROJECT
 
 Load = Callable[..., list[Task]]
 

@@ -17,19 +17,19 @@ import typer
 from typer.testing import CliRunner, Result
 
 from tutti import storage
-from tutti.cli.failures import VERDICTS, code_of, guarded
+from tutti.cli.base.failures import VERDICTS, code_of, guarded
+from tutti.cli.base.verbs import verb
 from tutti.cli.judge import arena, contamination
 from tutti.cli.main import EXIT_CODES, app
 from tutti.cli.sweep import run
 from tutti.cli.sweep import run as sweep_run
-from tutti.cli.verbs import verb
 from tutti.errors import ExitCode
 from tutti.flows import generate as generate_flow
 from tutti.flows.generate import GenerateResult
 from tutti.flows.nightly import nightly
-from tutti.tasks.project import PROJECT
+from tutti.tasks.platform.project import PROJECT
 from tutti.tasks.scoring.statistics import Word
-from tutti.tasks.serving.errors import EngineLost
+from tutti.tasks.serving.processes.errors import EngineLost
 from tutti.tasks.sweeps import analysis, from_flags, plan
 from tutti.tasks.sweeps.analysis import ProgramScores, RescoreResult, Side
 from tutti.tasks.sweeps.analysis.arena import ArenaResult

@@ -32,7 +32,7 @@ def test_flags_become_the_flows_parameters(tmp_path: Path, monkeypatch: pytest.M
         given.append((flow, *arguments))
         return {"task_set_id": "task_set:1", "counts": [], "gates": []}
 
-    monkeypatch.setattr("tutti.cli.flow.as_flow_run", answer)
+    monkeypatch.setattr("tutti.cli.base.flow.as_flow_run", answer)
     flags = ["synth", "--from", "index:1", "--size", "9", "--seed", "4"]
     shown = CliRunner().invoke(app, flags)
     assert shown.stdout.startswith("task_set:1"), shown.output

@@ -10,7 +10,7 @@ from tests.conftest import NewCatalog
 from tests.training.sets.recorded import Attempt, enter
 from tutti.cli.main import app
 from tutti.storage import Home, query
-from tutti.tasks.project import PROJECT
+from tutti.tasks.platform.project import PROJECT
 from tutti.tasks.training import checkpoints
 
 FROM = ("--from", "select attempt_id from attempts")

@@ -16,7 +16,7 @@ import pytest
 from bench.evaluations.bfcl_player import playing
 from tests.deployments.bfcl_standin import VERSION, install_into
 from tutti.tasks.agents.commands.shipped import BFCL
-from tutti.tasks.project import PROJECT
+from tutti.tasks.platform.project import PROJECT
 
 GOLD = [[{"name": "add", "arguments": {"n": 1}}], [{"name": "add", "arguments": {"n": 2}}]]
 SCRIPT = {

@@ -10,11 +10,11 @@ import yaml
 from prefect.utilities.templating import apply_values
 from prefect.workers.process import ProcessJobConfiguration, ProcessWorker
 
-from tests.gpus.conftest import MakeGpus, listed  # noqa: F401
+from tests.platform.gpus.conftest import MakeGpus, listed  # noqa: F401
 from tutti import storage
 from tutti.cli.setup import ui
-from tutti.tasks.gpus import NoSuchGpu, require_job_gpus
-from tutti.tasks.runs import open_run
+from tutti.tasks.platform.gpus import NoSuchGpu, require_job_gpus
+from tutti.tasks.platform.progress.runs import open_run
 
 TEMPLATE: dict[str, Any] = json.loads(ui.TEMPLATES["gpu"].read_text())
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tutti.tasks.project import PROJECT
+from tutti.tasks.platform.project import PROJECT
 
 SCRIPT = PROJECT / "deployments" / "slurm" / "train.sh"
 SBATCH = """#!/bin/bash

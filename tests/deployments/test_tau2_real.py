@@ -14,7 +14,7 @@ import pytest
 from tests.deployments.tau2_players import Players, read_tasks, serving
 from tests.deployments.test_tau2_episode import Played
 from tutti.tasks.agents.commands.shipped import TAU2
-from tutti.tasks.project import PROJECT
+from tutti.tasks.platform.project import PROJECT
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
 

@@ -9,7 +9,7 @@ import pytest
 from typer.testing import CliRunner
 
 from tutti.cli.main import app
-from tutti.tasks.project import PROJECT
+from tutti.tasks.platform.project import PROJECT
 
 PAGES = [PROJECT / "README.md", *sorted((PROJECT / "docs").glob("*.md"))]
 FENCE = re.compile(r"```(?:console|sh|bash)\n(.*?)```", re.S)

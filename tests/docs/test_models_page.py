@@ -5,7 +5,7 @@ from pathlib import Path
 
 import yaml
 
-from tutti.tasks.project import PROJECT
+from tutti.tasks.platform.project import PROJECT
 from tutti.tasks.serving.registry.models import PROVIDERS, Model, read_registry
 
 PAGE = (PROJECT / "docs" / "models.md").read_text()

@@ -11,7 +11,7 @@ from tests.docs.test_examples import commands
 from tests.reporting.conftest import LOAD, build_store
 from tutti import storage
 from tutti.flows.demo_plan import closing_words
-from tutti.tasks.progress import StageLog
+from tutti.tasks.platform.progress import StageLog
 from tutti.tasks.sweeps.results import CellSummary, summarise
 
 FIGURES = {

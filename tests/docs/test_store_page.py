@@ -8,7 +8,7 @@ from typer.testing import CliRunner
 
 from tests.reporting.conftest import LOAD, build_store
 from tutti.cli.main import app
-from tutti.tasks.project import PROJECT
+from tutti.tasks.platform.project import PROJECT
 
 BLOCKS = re.findall(r"```python\n(.*?)```", (PROJECT / "docs" / "store.md").read_text(), re.S)
 

@@ -2,7 +2,7 @@
 
 import re
 
-from tutti.tasks.project import PROJECT
+from tutti.tasks.platform.project import PROJECT
 from tutti.tasks.synthesis import PROGRAMS
 from tutti.tasks.synthesis.documents.gates import DOCUMENT_GATES
 from tutti.tasks.synthesis.gating import GATES

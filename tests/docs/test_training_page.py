@@ -15,13 +15,14 @@ from tests.docs.test_examples import commands
 from tests.training.sets.recorded import Attempt, enter
 from tutti.flows.train_set import SOLVED
 from tutti.storage import Home, commit, open_catalog, query
-from tutti.tasks.project import PROJECT
+from tutti.tasks.platform.project import PROJECT
 from tutti.tasks.serving.registry.models import read_registry
 from tutti.tasks.sweeps.spec.suite import Suite
-from tutti.tasks.training import TrainingData, TrainJob, read_any_job
+from tutti.tasks.training import TrainingData, TrainJob
+from tutti.tasks.training.jobs.settings import BatchSettings, LoraSettings, OptimizerSettings
 from tutti.tasks.training.objectives import OBJECTIVES
+from tutti.tasks.training.plans import read_any_job
 from tutti.tasks.training.sets import build, chosen, guards
-from tutti.tasks.training.settings import BatchSettings, LoraSettings, OptimizerSettings
 
 PAGE = (PROJECT / "docs" / "training.md").read_text()
 BLOCKS: list[dict[str, Any]] = [

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from tutti.storage import Home, query
-from tutti.tasks.project import PROJECT
+from tutti.tasks.platform.project import PROJECT
 
 TUTTI = [sys.executable, "-m", "tutti.cli.main"]
 DEMO_TIMEOUT_S = 600.0

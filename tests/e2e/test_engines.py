@@ -13,9 +13,9 @@ from tests.e2e.conftest import PATIENCE_S, Store
 from tests.e2e.test_crashes import kill_engine, wait_for_attempts
 from tests.serving.weights.checkpoints import split_checkpoint
 from tutti import storage
-from tutti.tasks.project import POCKET
-from tutti.tasks.serving import Model
+from tutti.tasks.platform.project import POCKET
 from tutti.tasks.serving.engines import Engine
+from tutti.tasks.serving.registry import Model
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(4 * PATIENCE_S)]
 

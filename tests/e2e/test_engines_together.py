@@ -13,7 +13,7 @@ import yaml
 from tests.e2e.conftest import PATIENCE_S, Store
 from tests.e2e.test_crashes import wait_for_attempts
 from tests.serving.weights.checkpoints import make_cache
-from tutti.tasks.project import POCKET
+from tutti.tasks.platform.project import POCKET
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(4 * PATIENCE_S)]
 

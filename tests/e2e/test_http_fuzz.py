@@ -24,7 +24,7 @@ from tests.e2e.fuzzed.http_fuzz import Fuzz, ReportFuzz, SearchFuzz
 from tests.ports import free_ports
 from tests.retrieval.vectors import passages
 from tutti.storage import Home
-from tutti.tasks.project import PROJECT
+from tutti.tasks.platform.project import PROJECT
 from tutti.tasks.retrieval import IndexSpec, build_index
 
 REQUESTS = int(os.environ.get("TUTTI_FUZZ_REQUESTS", "6000"))

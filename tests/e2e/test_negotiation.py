@@ -17,7 +17,7 @@ from tests.e2e.conftest import Store
 from tutti.tasks.benchmarks import Source, benchmark_named
 from tutti.tasks.benchmarks.negotiation.scenario import Scenario
 from tutti.tasks.benchmarks.negotiation.view import STRATEGIES
-from tutti.tasks.project import POCKET
+from tutti.tasks.platform.project import POCKET
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(900)]
 COUNT = 5

@@ -15,9 +15,9 @@ import aiohttp
 import pytest
 
 from tutti.storage import Home, open_catalog
-from tutti.tasks.project import POCKET, PROJECT, models_python_path
-from tutti.tasks.serving import Model
+from tutti.tasks.platform.project import POCKET, PROJECT, models_python_path
 from tutti.tasks.serving.engines import Engine, load_adapter, swap_weights
+from tutti.tasks.serving.registry import Model
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(420)]
 PROMPTS = [

@@ -20,7 +20,7 @@ import yaml
 from tests.e2e.conftest import Store
 from tests.ports import free_ports
 from tests.serving.weights.checkpoints import make_checkpoint
-from tutti.tasks.project import PROJECT
+from tutti.tasks.platform.project import PROJECT
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(1500)]
 

@@ -12,7 +12,7 @@ import pytest
 import yaml
 
 from tests.e2e.conftest import Store
-from tutti.tasks.project import PROJECT
+from tutti.tasks.platform.project import PROJECT
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(900)]
 

@@ -7,9 +7,9 @@ import aiohttp
 import pytest
 
 from tutti.storage import Home, open_catalog
-from tutti.tasks.project import POCKET
-from tutti.tasks.serving import Model
+from tutti.tasks.platform.project import POCKET
 from tutti.tasks.serving.engines import Engine
+from tutti.tasks.serving.registry import Model
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(300)]
 SETTINGS = {"kv_blocks": 256, "max_sequences": 32, "max_batched_tokens": 256}

@@ -17,7 +17,7 @@ from bench.harness.run import endpoint
 from bench.sweeps import SweepBench
 from tests.e2e.conftest import Store
 from tutti.cli.setup import ui
-from tutti.tasks.project import PROJECT
+from tutti.tasks.platform.project import PROJECT
 from tutti.tasks.serving.processes import PortTaken, claim_port
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(600)]

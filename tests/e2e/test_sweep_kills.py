@@ -24,9 +24,9 @@ import pytest
 from tests.e2e.conftest import Store
 from tutti.storage import Home, open_catalog
 from tutti.storage.maintenance import verify
-from tutti.tasks.project import PROJECT
-from tutti.tasks.serving import pick_models
+from tutti.tasks.platform.project import PROJECT
 from tutti.tasks.serving.engines.engine import Engine
+from tutti.tasks.serving.registry import pick_models
 
 KILLS = int(os.environ.get("TUTTI_SWEEP_KILLS", "8"))
 SEED = int(os.environ.get("TUTTI_SWEEP_KILLS_SEED", "1"))

@@ -13,7 +13,7 @@ import pytest
 import yaml
 
 from tutti import storage
-from tutti.tasks.project import POCKET, PROJECT
+from tutti.tasks.platform.project import POCKET, PROJECT
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(600)]
 STEPS = 4

@@ -14,9 +14,9 @@ import pytest
 from tests.e2e.conftest import TUTTI, Store
 from tests.serving.weights.checkpoints import make_cache, split_checkpoint
 from tutti.storage import open_catalog
-from tutti.storage.home import Home
-from tutti.storage.lineage_graph import walk
-from tutti.tasks.project import POCKET, PROJECT
+from tutti.storage.base.home import Home
+from tutti.storage.read.lineage_graph import walk
+from tutti.tasks.platform.project import POCKET, PROJECT
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(300)]
 STEPS, KILLED_AT, PATIENCE_S = 10, 4, 120.0

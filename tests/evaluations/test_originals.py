@@ -16,7 +16,7 @@ from tests.benchmarks.conftest import load
 from tests.evaluations.scripted import FACT, lines, players, solve, sweep, text_of, tutti
 from tests.toolorchestra_service import toolorchestra_service
 from tutti.tasks.benchmarks import Task
-from tutti.tasks.project import PROJECT
+from tutti.tasks.platform.project import PROJECT
 
 pytestmark = pytest.mark.slow
 

@@ -8,7 +8,7 @@ from typing import Any
 from hypothesis import strategies as st
 
 from tutti.storage.write.encode import to_arrow
-from tutti.tasks.exchange.imported import (
+from tutti.tasks.exchange.base.imported import (
     ImportedAttempt,
     ImportedItem,
     ImportedRecords,

@@ -21,9 +21,9 @@ from tests.exchange.imported import (
 from tests.exchange.test_load import counts, trial, trials
 from tutti import storage
 from tutti.tasks.exchange.atif import read, write
-from tutti.tasks.exchange.imported import ImportedAttempt
+from tutti.tasks.exchange.base.imported import ImportedAttempt
+from tutti.tasks.exchange.base.stored import stored_trials
 from tutti.tasks.exchange.loader import load
-from tutti.tasks.exchange.stored import stored_trials
 
 TRAJECTORY: Record = {
     "schema_version": "ATIF-v1.6",

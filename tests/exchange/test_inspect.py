@@ -17,12 +17,12 @@ from tests.exchange.test_load import counts, trial
 from tutti import storage
 from tutti.storage import catalog as cat
 from tutti.tasks.exchange import IMPORTERS
-from tutti.tasks.exchange.imported import ImportedAttempt, Row
+from tutti.tasks.exchange.base.imported import ImportedAttempt, Row
+from tutti.tasks.exchange.base.stored import stored_trials
 from tutti.tasks.exchange.inspect import read as inspect_import
 from tutti.tasks.exchange.inspect.read import number_of, read
 from tutti.tasks.exchange.inspect.write import write
 from tutti.tasks.exchange.loader import load
-from tutti.tasks.exchange.stored import stored_trials
 
 log = pytest.importorskip("inspect_ai.log")
 

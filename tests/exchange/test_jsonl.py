@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tutti.tasks.exchange import fields as reading
-from tutti.tasks.exchange.chat import message_rows, tool_runs
-from tutti.tasks.exchange.fields import (
+from tutti.tasks.exchange.base import fields as reading
+from tutti.tasks.exchange.base.chat import message_rows, tool_runs
+from tutti.tasks.exchange.base.fields import (
     INTEGER,
     LOGPROBS,
     TOKENS,
@@ -23,7 +23,7 @@ from tutti.tasks.exchange.fields import (
     records,
     take,
 )
-from tutti.tasks.exchange.imported import ImportIssue
+from tutti.tasks.exchange.base.imported import ImportIssue
 
 
 def read(path: Path, data: bytes) -> tuple[list[tuple[int | None, Any]], list[str]]:

@@ -15,7 +15,7 @@ import sqlalchemy as sa
 
 from tutti import storage
 from tutti.storage.write.encode import TABLES
-from tutti.tasks.exchange.imported import (
+from tutti.tasks.exchange.base.imported import (
     Cell,
     ImportedAttempt,
     ImportedItem,
@@ -33,7 +33,7 @@ import sys, time
 from pathlib import Path
 from tutti import storage
 from tutti.tasks.exchange.loader import load
-from tutti.tasks.exchange.imported import Cell, ImportedAttempt
+from tutti.tasks.exchange.base.imported import Cell, ImportedAttempt
 def source():
     for n in range(60):
         if n and n % 3 == 0:  # what came before is committed

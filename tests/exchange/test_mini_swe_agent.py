@@ -19,9 +19,9 @@ from tests.exchange.imported import (
 )
 from tutti import storage
 from tutti.tasks.exchange import detect, load
-from tutti.tasks.exchange.imported import ImportedAttempt
-from tutti.tasks.exchange.mini_swe_agent import NOT_EXECUTED, STATUS, read
+from tutti.tasks.exchange.base.imported import ImportedAttempt
 from tutti.tasks.exchange.swe_bench import add_verdicts
+from tutti.tasks.exchange.swe_bench.mini_swe_agent import NOT_EXECUTED, STATUS, read
 
 PATCH = "diff --git a/x b/x\n--- a/x\n+++ b/x\n@@ -1 +1 @@\n-a\n+b\n"
 START = 1795487747.0

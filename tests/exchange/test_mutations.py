@@ -36,7 +36,7 @@ from tests.exchange.imported import (
 from tests.exchange.test_load import trial
 from tutti import storage
 from tutti.tasks.exchange import EXPORTERS, IMPORTERS
-from tutti.tasks.exchange.imported import ImportedAttempt, ImportedItem, ImportIssue
+from tutti.tasks.exchange.base.imported import ImportedAttempt, ImportedItem, ImportIssue
 from tutti.tasks.exchange.loader import load
 
 pytest.importorskip("inspect_ai.log")

@@ -19,7 +19,7 @@ from tests.exchange.imported import (
     taken,
     write_lines,
 )
-from tutti.tasks.exchange.imported import ImportedAttempt
+from tutti.tasks.exchange.base.imported import ImportedAttempt
 from tutti.tasks.exchange.nemo_skills.read import read
 
 T0 = 1_780_000_000.0

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from tutti import storage
 from tutti.storage import catalog as cat
-from tutti.tasks.exchange.imported import ImportedAttempt
+from tutti.tasks.exchange.base.imported import ImportedAttempt
 from tutti.tasks.exchange.nemo_skills import BenchmarkMetrics, WrittenRun, write_run
 from tutti.tasks.exchange.nemo_skills.read import read
 

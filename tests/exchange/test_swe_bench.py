@@ -6,7 +6,7 @@ from typing import Any
 
 from tests.exchange.imported import write_json, write_lines
 from tutti.tasks.exchange import detect
-from tutti.tasks.exchange.imported import ImportedAttempt, ImportIssue
+from tutti.tasks.exchange.base.imported import ImportedAttempt, ImportIssue
 from tutti.tasks.exchange.swe_bench.read import read
 
 REPORT: dict[str, Any] = {

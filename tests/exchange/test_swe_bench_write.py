@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from tests.exchange.imported import write_json
 from tutti import storage
 from tutti.storage import catalog as cat
-from tutti.tasks.exchange.imported import ImportedAttempt
+from tutti.tasks.exchange.base.imported import ImportedAttempt
 from tutti.tasks.exchange.swe_bench import (
     AddedVerdicts,
     WrittenPredictions,

@@ -18,7 +18,7 @@ from tests.exchange.imported import (
     taken,
     write_json,
 )
-from tutti.tasks.exchange.imported import ImportedAttempt
+from tutti.tasks.exchange.base.imported import ImportedAttempt
 from tutti.tasks.exchange.tau2 import STATUS, read
 
 REAL_TASKS = Path(__file__).parents[4] / "shared" / "data" / "tau2"

@@ -23,7 +23,7 @@ from tests.exchange.imported import (
 )
 from tutti import storage
 from tutti.tasks.exchange import detect, load
-from tutti.tasks.exchange.imported import ImportedAttempt
+from tutti.tasks.exchange.base.imported import ImportedAttempt
 from tutti.tasks.exchange.terminal_bench import STATUS, read
 
 RUN = "2026-11-24__01-00-00"

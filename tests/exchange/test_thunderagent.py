@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from tutti import storage
-from tutti.tasks.exchange.imported import ImportedAttempt, ImportedRecords, ImportIssue
+from tutti.tasks.exchange.base.imported import ImportedAttempt, ImportedRecords, ImportIssue
 from tutti.tasks.exchange.loader import load
 from tutti.tasks.exchange.thunderagent.read import read
 

@@ -14,7 +14,7 @@ import pytest
 
 from tests.storage.reference_run import HEADER, expected_window, write_run
 from tutti.storage.write.encode import TABLES
-from tutti.tasks.exchange.imported import ImportedRecords
+from tutti.tasks.exchange.base.imported import ImportedRecords
 from tutti.tasks.exchange.thunderagent import write_logs
 from tutti.tasks.exchange.thunderagent.read import read
 from tutti.tasks.exchange.thunderagent.write import GPU_HEADER

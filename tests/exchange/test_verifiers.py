@@ -21,7 +21,7 @@ from tests.exchange.imported import (
     write_json,
     write_lines,
 )
-from tutti.tasks.exchange.imported import ImportedAttempt
+from tutti.tasks.exchange.base.imported import ImportedAttempt
 from tutti.tasks.exchange.verifiers import read
 
 T0 = 1_780_000_000.0

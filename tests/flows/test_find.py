@@ -169,7 +169,7 @@ def test_the_verb_says_by_its_exit_code_whether_there_is_an_answer(
         given.extend(arguments)
         return {"sweep": "sought", "policies": policies}
 
-    monkeypatch.setattr("tutti.cli.flow.as_flow_run", answer)
+    monkeypatch.setattr("tutti.cli.base.flow.as_flow_run", answer)
     asked = {"step_latency_p95": 1.5, "highest": 16}
     assert run.run_search(Suite(), asked, Path("models.yaml"), False, True) == code
     assert json.loads(capsys.readouterr().out)["policies"] == policies

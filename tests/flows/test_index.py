@@ -118,7 +118,7 @@ def test_the_verb_prints_the_manifest(monkeypatch: pytest.MonkeyPatch) -> None:
         assert (flow, prefect, parameters) == (build_index, False, DEFAULT_INDEX)
         return manifest
 
-    monkeypatch.setattr("tutti.cli.flow.as_flow_run", answer)
+    monkeypatch.setattr("tutti.cli.base.flow.as_flow_run", answer)
     shown = CliRunner().invoke(app, ["index"]).stdout
     assert shown == "index:1  8 documents\nrecall @1 0.500, @10 1.000\n/store/index-1\n"
     assert json.loads(CliRunner().invoke(app, ["index", "--json"]).stdout) == manifest

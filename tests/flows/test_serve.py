@@ -23,8 +23,8 @@ from tests.serving.weights.checkpoints import make_checkpoint
 from tutti import storage
 from tutti.cli.main import app
 from tutti.flows.serve import ServeParameters, serve_models
-from tutti.tasks.project import PROJECT
-from tutti.tasks.serving import EngineFailed, RegistryError, ServingError
+from tutti.tasks.platform.project import PROJECT
+from tutti.tasks.serving.processes import EngineFailed, RegistryError, ServingError
 from tutti.tasks.serving.served import serve_for, served_page
 
 TWO = ("mine", "grader")
@@ -216,7 +216,7 @@ def test_the_verb_serves_until_it_is_ended(
         assert parameters.search and parameters.announce_as == how
         print(json.dumps({"model": "pocket"}))
 
-    monkeypatch.setattr("tutti.cli.flow.as_flow_run", answer)
+    monkeypatch.setattr("tutti.cli.base.flow.as_flow_run", answer)
     done = CliRunner().invoke(app, ["serve", "pocket", "--port", "8300", *flags])
     assert done.exit_code == 0, done.output
     assert json.loads(done.stdout) == {"model": "pocket"}

@@ -48,7 +48,7 @@ def test_the_verb_prints_the_set_and_its_counts(
         counts = [{"family": "module", "split": "test", "status": "accepted", "n": 3}]
         return {"task_set_id": "task_set:1", "counts": counts, "gates": []}
 
-    monkeypatch.setattr("tutti.cli.flow.as_flow_run", answer)
+    monkeypatch.setattr("tutti.cli.base.flow.as_flow_run", answer)
     shown = CliRunner().invoke(app, FLAGS)
     assert shown.stdout == "task_set:1\nmodule           test       accepted       3\n"
     assert given == [(synthesize_tasks, False, REQUEST)]

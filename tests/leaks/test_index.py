@@ -13,7 +13,7 @@ pytest.importorskip("sqlalchemy", reason="the store needs the platform: make tes
 from tests.leaks.copies import KINDS, sibling, templated
 from tests.leaks.rewordings import PAIRS
 from tutti.tasks.leaks import LeakIndex
-from tutti.tasks.project import PROJECT
+from tutti.tasks.platform.project import PROJECT
 from tutti.tasks.scoring.statistics import wilson
 
 DATA = Path(os.environ.get("TUTTI_TEST_DATA", PROJECT.parent / "shared" / "data"))

@@ -8,7 +8,7 @@ from duckdb import DuckDBPyConnection
 
 from tests.reporting.role_rows import POLICIES
 from tutti.tasks.reporting import build_report
-from tutti.tasks.reporting.anatomy import PARTS, UNSPLIT, Anatomy, anatomies
+from tutti.tasks.reporting.measures.anatomy import PARTS, UNSPLIT, Anatomy, anatomies
 from tutti.tasks.sweeps.results.summary import cells_of
 from tutti.tasks.sweeps.results.tables import focus
 

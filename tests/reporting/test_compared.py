@@ -10,7 +10,7 @@ from duckdb import DuckDBPyConnection
 
 from tests.reporting.text.test_terminal import printed
 from tutti.tasks.reporting.compared import build_comparison, match
-from tutti.tasks.reporting.text.terminal import terminal_tables
+from tutti.tasks.reporting.terminal import terminal_tables
 from tutti.tasks.sweeps.results import CellSummary, summarise
 
 Connect = Callable[..., DuckDBPyConnection]

@@ -10,8 +10,9 @@ from duckdb import DuckDBPyConnection
 
 from tests.reporting.role_rows import LONG
 from tutti.tasks.reporting import build_report
-from tutti.tasks.reporting import failures as bounds
-from tutti.tasks.reporting.failures import (
+from tutti.tasks.reporting.figures.html import PageReport, Section, Transcripts, write_page
+from tutti.tasks.reporting.measures import failures as bounds
+from tutti.tasks.reporting.measures.failures import (
     FIRST_MESSAGES,
     LAST_MESSAGES,
     MESSAGE_CHARACTERS,
@@ -22,7 +23,6 @@ from tutti.tasks.reporting.failures import (
     faults,
     transcripts,
 )
-from tutti.tasks.reporting.html import PageReport, Section, Transcripts, write_page
 from tutti.tasks.sweeps.results.tables import focus
 
 

@@ -8,9 +8,8 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from tutti.tasks.reporting.failures import Transcript
 from tutti.tasks.reporting.figures.drawing import Plot
-from tutti.tasks.reporting.html import (
+from tutti.tasks.reporting.figures.html import (
     Figures,
     PageReport,
     Part,
@@ -19,7 +18,8 @@ from tutti.tasks.reporting.html import (
     Transcripts,
     write_page,
 )
-from tutti.tasks.reporting.table import Table, tabulate
+from tutti.tasks.reporting.measures.failures import Transcript
+from tutti.tasks.reporting.measures.table import Table, tabulate
 
 HOSTILE = "</pre><script>alert(\"1\" + '2')</script>{{ title }} & $x"
 

@@ -8,7 +8,13 @@ from duckdb import DuckDBPyConnection
 
 from tutti.tasks.reporting import build_report, family_scores
 from tutti.tasks.reporting.figures.plots import first_repeats
-from tutti.tasks.reporting.pairs import OTHER_SEEDS, SAME_SEEDS, noise_at, noise_floor, noise_words
+from tutti.tasks.reporting.measures.pairs import (
+    OTHER_SEEDS,
+    SAME_SEEDS,
+    noise_at,
+    noise_floor,
+    noise_words,
+)
 from tutti.tasks.sweeps.analysis.compare import Side, compare_sides, set_ups
 from tutti.tasks.sweeps.results import summarise
 from tutti.tasks.sweeps.results.summary import load_points

@@ -4,7 +4,7 @@ import pytest
 from duckdb import DuckDBPyConnection
 
 from tests.reporting.conftest import Connect
-from tutti.tasks.reporting.pairs import model_pairs, policy_pairs
+from tutti.tasks.reporting.measures.pairs import model_pairs, policy_pairs
 from tutti.tasks.reporting.text.words import gaps
 from tutti.tasks.sweeps.analysis import (
     CellComparison,

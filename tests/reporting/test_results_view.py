@@ -114,7 +114,8 @@ def test_superseded_cells_are_left_out_and_the_newest_sweep_is_told(connect_to: 
 
 def test_it_is_there_in_every_connection() -> None:
     """`query` defines only what a statement names, and what that needs."""
-    from tutti.storage import connect, views
+    from tutti.storage import connect
+    from tutti.storage.read import views
 
     for name in views.MACROS:
         connect(macros=[name]).close()

@@ -8,7 +8,7 @@ from tests.reporting.conftest import START, Cell, build_store
 from tutti import storage
 from tutti.tasks.benchmarks import BENCHMARKS
 from tutti.tasks.reporting import build_report
-from tutti.tasks.reporting.validity import ScorerUse, scorer_findings, scorer_uses
+from tutti.tasks.reporting.measures.validity import ScorerUse, scorer_findings, scorer_uses
 from tutti.tasks.scoring import SCORERS
 from tutti.tasks.scoring.published import WHOSE
 from tutti.tasks.sweeps.results.tables import focus

@@ -8,7 +8,7 @@ import pytest
 
 from tests.conftest import NewCatalog
 from tutti import storage
-from tutti.tasks.reporting.table import Table
+from tutti.tasks.reporting.measures.table import Table
 from tutti.tasks.reporting.task_set import build_task_set_report, pass_rates, skill_rates
 from tutti.tasks.scoring.statistics import wilson
 

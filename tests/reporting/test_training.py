@@ -12,7 +12,7 @@ import yaml
 from tests.conftest import NewCatalog
 from tutti import storage
 from tutti.errors import UsageError
-from tutti.tasks.progress import StageLog
+from tutti.tasks.platform.progress import StageLog
 from tutti.tasks.reporting import TrainingReport, live_view, publish_if_recorded, steps_recorded
 from tutti.tasks.reporting.training.curves import POINTS, curve_plots, thinned
 from tutti.tasks.reporting.training.page import build_training_report

@@ -15,7 +15,7 @@ from tests.retrieval.slow_build import PASSAGES, SPEC, LetterCounts
 from tests.retrieval.vectors import passages
 from tutti.cli.main import app
 from tutti.storage import Catalog, Home
-from tutti.tasks.project import PROJECT
+from tutti.tasks.platform.project import PROJECT
 from tutti.tasks.retrieval import build, service
 from tutti.tasks.retrieval.build import EmbedWorkers, build_index
 from tutti.tasks.retrieval.errors import CorpusRefused

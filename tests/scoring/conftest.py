@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tutti.tasks.project import PROJECT
+from tutti.tasks.platform.project import PROJECT
 from tutti.tasks.sandbox import Sandbox, SandboxLimits, SandboxUnavailable
 from tutti.tasks.sandbox.walls import strongest_level
 from tutti.tasks.scoring import JudgeSettings

@@ -5,7 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tutti.tasks.scoring import ScorerFailed, ScoringResources, Submission
-from tutti.tasks.scoring.choice import LETTERS, Choice, read_choice, read_letter
+from tutti.tasks.scoring.rules.choice import LETTERS, Choice, read_choice, read_letter
 
 CITIES = ["Lyon", "Rome", "Paris", "Bern"]
 

@@ -7,7 +7,7 @@ import pytest
 from tutti.tasks.sandbox import Sandbox, SandboxResult, SandboxUnavailable, TalkResult
 from tutti.tasks.scoring import Score, ScorerFailed, ScoringResources, Submission
 from tutti.tasks.scoring.children.code_child import digest_of_output
-from tutti.tasks.scoring.code import Code, completed, last_code
+from tutti.tasks.scoring.rules.code import Code, completed, last_code
 
 PROMPT = 'from math import sqrt\n\ndef help(x):\n    return x\n\ndef root(x):\n    """Of x."""\n'
 CHECK = "def check(candidate):\n    assert candidate(9) == 3\n    assert candidate(4) == 2\n"

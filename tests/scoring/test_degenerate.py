@@ -10,9 +10,9 @@ import pytest
 
 from tests.scoring.test_ifeval import CASES
 from tutti.tasks.scoring import SCORERS, ScoringResources, Submission
-from tutti.tasks.scoring.code import last_code
-from tutti.tasks.scoring.ifeval import follows
-from tutti.tasks.scoring.sql import query_in
+from tutti.tasks.scoring.rules.code import last_code
+from tutti.tasks.scoring.rules.ifeval import follows
+from tutti.tasks.scoring.rules.sql import query_in
 
 N = 40_000
 LIMIT_S = 10.0  # for a machine that is busy; alone all together take a few seconds

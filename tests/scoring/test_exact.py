@@ -2,7 +2,7 @@
 
 import pytest
 
-from tutti.tasks.agents.prompts import boxed, last_boxed
+from tutti.tasks.agents.models.prompts import boxed, last_boxed
 from tutti.tasks.scoring import score_exact
 
 

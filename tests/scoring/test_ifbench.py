@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from tutti.tasks.scoring import SCORERS, Score, ScorerFailed, ScoringResources, Submission
 from tutti.tasks.scoring.ifbench import INSTRUCTIONS
 from tutti.tasks.scoring.ifbench.wording import tokens
-from tutti.tasks.scoring.ifeval import follows
+from tutti.tasks.scoring.rules.ifeval import follows
 
 REQUEST = "Write a poem of tea."
 COUNTRIES = [

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tutti.tasks.scoring import Score, ScorerFailed, ScoringResources, Submission
-from tutti.tasks.scoring.ifeval import (
+from tutti.tasks.scoring.rules.ifeval import (
     INSTRUCTIONS,
     IFEval,
     follows,

@@ -4,7 +4,7 @@ import pytest
 
 from tutti.tasks.scoring import Score, ScorerFailed, ScoringResources, Submission
 from tutti.tasks.scoring.children.workers import WorkerLate
-from tutti.tasks.scoring.math import Math, words_of
+from tutti.tasks.scoring.rules.math import Math, words_of
 
 
 async def score(answer: str | None, gold: str | list[str], text: str = "") -> Score:
@@ -197,7 +197,7 @@ async def test_a_failure_that_the_attempt_causes_is_wrong(monkeypatch: pytest.Mo
     tried: list[list[dict[str, object] | None]] = [[FAILED], [None, FAILED], [None, None]]
     for compared in tried:
         pool = Stub(compared, EVALUATED)
-        monkeypatch.setattr("tutti.tasks.scoring.math.child_pool", lambda *_, pool=pool: pool)
+        monkeypatch.setattr("tutti.tasks.scoring.rules.math.child_pool", lambda *_, pool=pool: pool)
         found = await score("16", "3")
         assert not found.correct and str(found.detail["failed"]).startswith("given: ")
 
@@ -207,7 +207,7 @@ async def test_a_machine_that_stands_still_makes_nothing_wrong(
 ) -> None:
     """A comparison that is late once is tried again; gold answers that fail too are an error."""
     pool = Stub([None, EQUAL], EVALUATED)
-    monkeypatch.setattr("tutti.tasks.scoring.math.child_pool", lambda *_: pool)
+    monkeypatch.setattr("tutti.tasks.scoring.rules.math.child_pool", lambda *_: pool)
     assert (await score("16", "16.0")).correct
     for alone, why in ((None, "no answer within 1 s"), (FAILED, "TypeError: no")):
         pool = Stub([alone], alone)

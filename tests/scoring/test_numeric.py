@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tutti.tasks.scoring import ScorerFailed, ScoringResources, Submission
-from tutti.tasks.scoring.short_answer import Numeric, numbers
+from tutti.tasks.scoring.rules.short_answer import Numeric, numbers
 
 
 @pytest.mark.parametrize(

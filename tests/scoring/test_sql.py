@@ -11,7 +11,7 @@ import pytest
 from tutti.tasks.scoring import Score, ScorerFailed, ScoringResources, Submission
 from tutti.tasks.scoring.children import sql_rows
 from tutti.tasks.scoring.children.sql_rows import QueryFailed, run_query
-from tutti.tasks.scoring.sql import Sql, is_ordered
+from tutti.tasks.scoring.rules.sql import Sql, is_ordered
 
 ENDLESS = "WITH RECURSIVE n(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM n) SELECT count(*) FROM n"
 

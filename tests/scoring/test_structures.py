@@ -9,8 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tutti.tasks.scoring import Score, ScorerFailed, ScoringResources, Submission
-from tutti.tasks.scoring.state import State, first_difference, same
-from tutti.tasks.scoring.tool_calls import ToolCalls, calls_made, match
+from tutti.tasks.scoring.rules.state import State, first_difference, same
+from tutti.tasks.scoring.rules.tool_calls import ToolCalls, calls_made, match
 
 VALUES = st.recursive(
     st.none() | st.booleans() | st.integers(-5, 5) | st.text(max_size=3),

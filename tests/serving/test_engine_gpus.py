@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 
 from tutti.storage import Catalog
-from tutti.tasks.gpus import list_gpus, read_inventory
-from tutti.tasks.project import PROJECT
-from tutti.tasks.serving import Model
+from tutti.tasks.platform.gpus import list_gpus, read_inventory
+from tutti.tasks.platform.project import PROJECT
 from tutti.tasks.serving.engines import Engine
+from tutti.tasks.serving.registry import Model
 
 DOUBLE = [sys.executable, "-m", "tests.serving.vllm_double"]
 

@@ -7,8 +7,9 @@ from typing import Any
 import pytest
 
 from tutti.storage import content_hash
-from tutti.tasks.identity import NotInId
-from tutti.tasks.serving import RegistryError, checkpoint_id
+from tutti.tasks.platform.identity import NotInId
+from tutti.tasks.serving.processes import RegistryError
+from tutti.tasks.serving.registry import checkpoint_id
 from tutti.tasks.serving.registry.models import VIA_ENDPOINT, VIA_ENGINE, VIA_FIELDS, Model
 from tutti.tasks.serving.registry.settings import Device, EngineSettings
 

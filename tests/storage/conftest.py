@@ -14,7 +14,7 @@ import sqlalchemy as sa
 from tests.conftest import NewCatalog
 from tests.storage import postgres
 from tutti import storage
-from tutti.tasks.project import PROJECT
+from tutti.tasks.platform.project import PROJECT
 
 
 @pytest.fixture(autouse=True)

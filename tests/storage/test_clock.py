@@ -4,7 +4,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from tutti.storage import clock
+from tutti.storage.base import clock
 
 
 class Walls:

@@ -8,7 +8,7 @@ import duckdb
 import pytest
 
 from tutti import storage
-from tutti.storage import views
+from tutti.storage.read import views
 
 BEGIN = {"one": "create table t (a int); create view v as select a + 1 as b from t"}
 OTHERS = "select count(*) from duckdb_databases() where not internal and database_name <> 'memory'"

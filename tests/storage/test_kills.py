@@ -14,7 +14,7 @@ import pytest
 from tests.storage.kill_history import History, Nursery
 from tests.storage.kill_scenarios import SCENARIOS, place_for
 from tutti import storage
-from tutti.tasks.project import PROJECT
+from tutti.tasks.platform.project import PROJECT
 
 FEW = {
     "one writer": 2,

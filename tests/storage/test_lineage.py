@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tutti import storage
-from tutti.storage.lineage import artifact_id, canonical_json, content_hash
+from tutti.storage.base.lineage import artifact_id, canonical_json, content_hash
 
 SCALARS = st.none() | st.booleans() | st.integers() | st.text() | st.floats(allow_nan=False)
 FINITE = SCALARS.filter(lambda x: not isinstance(x, float) or abs(x) != float("inf"))

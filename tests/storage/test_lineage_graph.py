@@ -8,7 +8,7 @@ from sqlalchemy.dialects import postgresql
 
 from tutti import storage
 from tutti.storage import catalog as cat
-from tutti.storage.lineage_graph import Graph, Node, _reached, mermaid, text_tree, walk
+from tutti.storage.read.lineage_graph import Graph, Node, _reached, mermaid, text_tree, walk
 
 
 @pytest.fixture

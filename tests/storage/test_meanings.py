@@ -3,8 +3,8 @@
 from pathlib import Path
 
 from tutti import storage
-from tutti.storage.meanings import as_markdown
-from tutti.storage.views import commented
+from tutti.storage.base.meanings import as_markdown
+from tutti.storage.read.views import commented
 
 PAGE = Path(__file__).parents[2] / "docs" / "tables.md"
 
@@ -21,5 +21,5 @@ def test_every_table_and_column_has_a_comment(tmp_path: Path) -> None:
 
 
 def test_the_page_is_up_to_date() -> None:
-    """Else: python -m tutti.storage.views > docs/tables.md."""
+    """Else: python -m tutti.storage.read.views > docs/tables.md."""
     assert PAGE.read_text() == as_markdown(commented())

@@ -16,7 +16,7 @@ import sqlalchemy as sa
 from tests.ports import free_ports
 from tutti import storage
 from tutti.storage import catalog as cat
-from tutti.storage.home import files_of
+from tutti.storage.base.home import files_of
 from tutti.storage.maintenance import compact, verify
 
 READY_S = 120

@@ -8,8 +8,8 @@ import sqlalchemy as sa
 
 from tutti import storage
 from tutti.storage import catalog as cat
-from tutti.storage.columns import OLDEST_READ, PARTITIONED, SCHEMA_VERSION, SORTED_BY
-from tutti.storage.outcomes import foreign_error
+from tutti.storage.base.columns import OLDEST_READ, PARTITIONED, SCHEMA_VERSION, SORTED_BY
+from tutti.storage.base.outcomes import foreign_error
 from tutti.storage.write.encode import TABLES
 
 STORES = Path(__file__).parent / "stores"

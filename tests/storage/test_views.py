@@ -14,7 +14,7 @@ import sqlalchemy as sa
 from tutti import storage
 from tutti.storage import catalog as cat
 from tutti.storage.write.encode import TABLES
-from tutti.tasks.project import PROJECT
+from tutti.tasks.platform.project import PROJECT
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
 CATALOG_VIEWS = ("artifacts", "artifact_parents", "runs", "sweeps", "cells", "parts", "task_sets")

@@ -17,12 +17,12 @@ from aiohttp.test_utils import TestServer
 from tests.serving.conftest import ADMIN, running
 from tests.serving.engine_double import EngineDouble, completion
 from tutti import storage
-from tutti.storage import leases
+from tutti.storage.catalog import leases
 from tutti.tasks.agents import opening
 from tutti.tasks.benchmarks import benchmark_named
-from tutti.tasks.serving import EngineFailed
 from tutti.tasks.serving.gateway.endpoints.endpoint import EndpointConfig
 from tutti.tasks.serving.gateway.settings import GatewaySettings
+from tutti.tasks.serving.processes import EngineFailed
 from tutti.tasks.serving.registry.models import Prices
 from tutti.tasks.serving.served import GatewayClient
 from tutti.tasks.sweeps.plan import TaskSet
@@ -35,7 +35,7 @@ from tutti.tasks.sweeps.run.budget import BudgetTracker
 from tutti.tasks.sweeps.run.runner import Execution, Progress, run_cell
 from tutti.tasks.sweeps.spec import Budget
 from tutti.tasks.sweeps.spec.suite import Suite
-from tutti.tasks.synthesis.task import question_task
+from tutti.tasks.synthesis.families.task import question_task
 from tutti.tasks.task_sets import Task
 
 SUITE = Suite(policies=("passthrough",), concurrency=(2,))

@@ -7,7 +7,7 @@ from random import Random
 from tests.synthesis.example import EXAMPLE, EXTENDED, LOAN
 from tutti.tasks.agents import Oracle, ToolUse
 from tutti.tasks.synthesis.domains import Domain, DomainTask, changed_task
-from tutti.tasks.synthesis.programs.program import Knob, Knobs, split_of
+from tutti.tasks.synthesis.programs.base.program import Knob, Knobs, split_of
 
 FIRST = "Ada Bo Cleo Dan Eve Finn Gus Hana Ivo June Kai Lena Max Nora Otto Pia".split()
 LAST = "Long Reed Stone Moss Hill Brook Vale Marsh Ford Lake Wood Field".split()

@@ -9,7 +9,7 @@ from tutti.tasks.agents import ToolUse
 from tutti.tasks.retrieval.corpus import Document, Parameter, load_stdlib_corpus
 from tutti.tasks.synthesis.families import FAMILIES
 from tutti.tasks.synthesis.families.expression import program_for
-from tutti.tasks.synthesis.task import entry_lines, labelled
+from tutti.tasks.synthesis.families.task import entry_lines, labelled
 from tutti.tasks.task_sets import TASK, Task, task_line
 
 DOCUMENTS = [

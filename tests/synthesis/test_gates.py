@@ -10,8 +10,8 @@ from tutti.tasks.agents.tools.tool import ToolUnavailable
 from tutti.tasks.agents.tools.toolbox import Toolbox
 from tutti.tasks.sandbox import Sandbox
 from tutti.tasks.sandbox.walls import strongest_level
+from tutti.tasks.synthesis.families.task import question_task
 from tutti.tasks.synthesis.gates import LIBRARY_GATES, LibraryContext, duplicate_reasons
-from tutti.tasks.synthesis.task import question_task
 from tutti.tasks.task_sets import Judged, Task, run_gates
 
 TEXT = "heapq.nlargest\nmodule heapq\nkind function\ntakes 2\n1 n\n2 iterable"

@@ -10,10 +10,10 @@ pytest.importorskip("sqlalchemy", reason="the store needs the platform: make tes
 
 from tests.conftest import NewCatalog
 from tutti.storage import Catalog, Home
-from tutti.tasks.gpus import GpuClaim, GpusBusy, lease_gpus, list_gpus, read_inventory
+from tutti.tasks.platform.gpus import GpuClaim, GpusBusy, lease_gpus, list_gpus, read_inventory
 from tutti.tasks.training import TrainingFailed, TrainJob
 from tutti.tasks.training.checkpoints import settings_of
-from tutti.tasks.training.stage import run_job
+from tutti.tasks.training.jobs.stage import run_job
 
 TRAINER = """#!/bin/sh
 echo '{"visible": "'"$CUDA_VISIBLE_DEVICES"'"}'

@@ -14,11 +14,12 @@ import yaml
 from tests.conftest import NewCatalog
 from tests.serving.weights.checkpoints import make_cache, split_checkpoint
 from tutti.storage import Home, commit
-from tutti.tasks.project import POCKET
+from tutti.tasks.platform.project import POCKET
 from tutti.tasks.serving.weights import weights_id
-from tutti.tasks.training import JobError, JobPlan, plan_job, read_any_job
+from tutti.tasks.training import JobError
 from tutti.tasks.training.checkpoints import settings_of
-from tutti.tasks.training.job import TrainJob
+from tutti.tasks.training.jobs.job import TrainJob
+from tutti.tasks.training.plans import JobPlan, plan_job, read_any_job
 from tutti.tasks.training.policy import PolicyJob
 
 ENGINE = {"kv_blocks": 32}

@@ -15,9 +15,10 @@ from typer.testing import CliRunner
 
 from tutti.cli.main import app
 from tutti.flows.train_policy import POCKET
-from tutti.tasks.project import DEPLOYMENTS
-from tutti.tasks.serving import read_registry
-from tutti.tasks.training import TrainJob, read_any_job
+from tutti.tasks.platform.project import DEPLOYMENTS
+from tutti.tasks.serving.registry import read_registry
+from tutti.tasks.training import TrainJob
+from tutti.tasks.training.plans import read_any_job
 from tutti.tasks.training.policy import PolicyJob, read_policy_job
 
 FOLDER = DEPLOYMENTS / "training"

@@ -8,7 +8,7 @@ import pytest
 
 pytest.importorskip("sqlalchemy", reason="the store needs the platform: make test-fast")
 
-from tutti.tasks.training.stage import ReportLog
+from tutti.tasks.training.jobs.stage import ReportLog
 
 
 def test_only_what_is_new_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,8 +10,9 @@ pytest.importorskip("sqlalchemy", reason="the store needs the platform: make tes
 from tests.conftest import NewCatalog
 from tutti.errors import UsageError
 from tutti.storage import Home
-from tutti.tasks.training import TrainJob, WallTimeReached, job
-from tutti.tasks.training.stage import run_job
+from tutti.tasks.training import TrainJob, WallTimeReached
+from tutti.tasks.training.jobs import job
+from tutti.tasks.training.jobs.stage import run_job
 
 JOB: dict[str, Any] = {"base": "b", "data": {"file": "f"}}
 

@@ -13,7 +13,7 @@ from pathlib import Path
 import yaml
 
 from tutti.storage import current_home, query
-from tutti.tasks.project import POCKET
+from tutti.tasks.platform.project import POCKET
 
 TASKS = (
     "select distinct split, question, answer from tasks "

@@ -41,7 +41,7 @@ from tutti.tasks.agents.commands.shipped import SHIPPED
 from tutti.tasks.agents.loop import Stop, Trajectory
 from tutti.tasks.agents.models.client import CONNECTION, RETRY, Client
 from tutti.tasks.agents.models.model import ModelCallFailed
-from tutti.tasks.agents.prompts import Score
+from tutti.tasks.agents.models.prompts import Score
 from tutti.tasks.serving.processes import TOKEN, end_marked
 from tutti.tasks.serving.wire import NoAnswer
 

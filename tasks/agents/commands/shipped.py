@@ -8,7 +8,7 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 
-from tutti.tasks.project import DEPLOYMENTS, IS_SOURCE, PROJECT
+from tutti.tasks.platform import DEPLOYMENTS, IS_SOURCE, PROJECT
 
 ENVIRONMENTS = ".venv-harnesses"
 

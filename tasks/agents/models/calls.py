@@ -14,8 +14,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from tutti.tasks.agents.context import Message
-from tutti.tasks.serving import Dialect
+from tutti.tasks.agents.models.context import Message
+from tutti.tasks.serving.registry import Dialect
 
 HERMES = re.compile(r"<tool_call>(.*?)(</tool_call>|$)", re.DOTALL)
 PYTHON_TAG = "<|python_tag|>"

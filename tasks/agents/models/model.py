@@ -16,7 +16,6 @@ import orjson
 
 from tutti.errors import TuttiError
 from tutti.storage import ErrorType, WaitedTime, http_error
-from tutti.tasks.agents.context import spans
 from tutti.tasks.agents.models.calls import as_text
 from tutti.tasks.agents.models.client import (
     COMPLETIONS,
@@ -25,9 +24,10 @@ from tutti.tasks.agents.models.client import (
     Client,
     Retry,
 )
+from tutti.tasks.agents.models.context import spans
 from tutti.tasks.agents.models.reasoning import AUTO, separated
 from tutti.tasks.agents.tools.tool import ToolResult
-from tutti.tasks.serving import Dialect, Model
+from tutti.tasks.serving.registry import Dialect, Model
 from tutti.tasks.serving.wire import Answer, Headers, NoAnswer, asked_pause_s
 from tutti.terminal import shown
 

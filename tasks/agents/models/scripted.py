@@ -2,9 +2,9 @@
 
 import json
 
-from tutti.tasks.agents.context import Message
+from tutti.tasks.agents.models.context import Message
 from tutti.tasks.agents.models.model import Messages, Positions, Reply, Schemas
-from tutti.tasks.agents.prompts import Oracle, ToolUse
+from tutti.tasks.agents.models.prompts import Oracle, ToolUse
 
 
 class OracleModel:

@@ -20,8 +20,7 @@ from pydantic import (
 from tutti.errors import ExitCode, TuttiError
 from tutti.storage import artifact_id
 from tutti.tasks.agents.tools.retrieve import MAX_QUERY_CHARS
-from tutti.tasks.config import Document, read_document
-from tutti.tasks.project import DEPLOYMENTS
+from tutti.tasks.platform import DEPLOYMENTS, Document, read_document
 from tutti.tasks.sandbox import SandboxLimits
 from tutti.tasks.serving.metering import Usd
 

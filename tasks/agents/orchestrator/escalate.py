@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from tutti.storage import Cost
-from tutti.tasks.agents.context import TEMPLATE_TOKENS, Message, PromptWindow
+from tutti.tasks.agents.models.context import TEMPLATE_TOKENS, Message, PromptWindow
 from tutti.tasks.agents.models.model import ChatModel, ContextExceeded
 from tutti.tasks.agents.orchestrator.agent_file import Expert, Tool
 from tutti.tasks.agents.orchestrator.evidence import (

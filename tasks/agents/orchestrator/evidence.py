@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
-from tutti.tasks.agents.context import Message
+from tutti.tasks.agents.models.context import Message
 from tutti.tasks.agents.orchestrator.agent_file import Caps, SearchTool
 from tutti.tasks.agents.tools.retrieve import Hit, SearchResult
 from tutti.tasks.agents.verdicts import fenced, read_verdict, verdict_line

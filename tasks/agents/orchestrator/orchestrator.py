@@ -12,8 +12,8 @@ from typing import Any, Protocol
 import orjson
 
 from tutti.storage import now
-from tutti.tasks.agents.context import Message
 from tutti.tasks.agents.loop import Agent
+from tutti.tasks.agents.models.context import Message
 from tutti.tasks.agents.models.model import ContextExceeded
 from tutti.tasks.agents.orchestrator.agent_file import AgentFile, Caps, Expert
 from tutti.tasks.agents.orchestrator.escalate import (

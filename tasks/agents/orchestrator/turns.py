@@ -11,8 +11,8 @@ from typing import Any, Protocol
 import orjson
 
 from tutti.storage import Cost, ErrorType, now
-from tutti.tasks.agents.context import Message
 from tutti.tasks.agents.models.calls import read_calls
+from tutti.tasks.agents.models.context import Message
 from tutti.tasks.agents.models.model import (
     ChatModel,
     ContextExceeded,
@@ -27,7 +27,7 @@ from tutti.tasks.agents.orchestrator.agent_file import CALL_EXPERT, AgentFile, E
 from tutti.tasks.agents.orchestrator.escalate import Experts
 from tutti.tasks.agents.orchestrator.offer import chosen, offered
 from tutti.tasks.agents.tools.tool import Partner, ToolResult, Tools, refused
-from tutti.tasks.serving import Dialect
+from tutti.tasks.serving.registry import Dialect
 
 ARGUMENT = "expert"
 

@@ -25,8 +25,8 @@ from inspect_ai.log import (
 )
 
 from tutti.storage import foreign_error
-from tutti.tasks.exchange.fields import POSITIVE, Fields, RecordRefused, compact, detail_text
-from tutti.tasks.exchange.imported import (
+from tutti.tasks.exchange.base.fields import POSITIVE, Fields, RecordRefused, compact, detail_text
+from tutti.tasks.exchange.base.imported import (
     Cell,
     ImportedAttempt,
     ImportedItem,

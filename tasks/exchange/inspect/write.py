@@ -50,7 +50,7 @@ from inspect_ai.model import (
 from inspect_ai.scorer import Score
 from inspect_ai.tool import ToolCall, ToolCallError
 
-from tutti.tasks.exchange.imported import Cell, ImportedAttempt, Row, json_text
+from tutti.tasks.exchange.base.imported import Cell, ImportedAttempt, Row, json_text
 
 NO_TIME = datetime(1970, 1, 1, tzinfo=UTC)  # Inspect requires a time even if it is unknown
 LIMITS = {"turns": "turn", "tokens": "token", "money": "cost", "length": "token"}

@@ -16,9 +16,9 @@ from functools import partial
 from pathlib import Path
 
 from tutti.storage import content_hash, foreign_error
-from tutti.tasks.exchange.chat import add_call, link_calls, message_rows, tool_runs
-from tutti.tasks.exchange.fields import LOGPROBS, Fields, compact, detail_text, records, take
-from tutti.tasks.exchange.imported import Cell, ImportedAttempt, ImportedItem, ImportIssue, Row
+from tutti.tasks.exchange.base.chat import add_call, link_calls, message_rows, tool_runs
+from tutti.tasks.exchange.base.fields import LOGPROBS, Fields, compact, detail_text, records, take
+from tutti.tasks.exchange.base.imported import Cell, ImportedAttempt, ImportedItem, ImportIssue, Row
 
 MODES = {"genselect": ("select", "selector"), "gensynthesis": ("synthesis", "synthesizer")}
 """Their mode of parallel thinking: our run's name, and the role of the combining call."""

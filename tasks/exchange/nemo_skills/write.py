@@ -21,9 +21,9 @@ from typing import IO, Any
 import duckdb
 
 from tutti.storage import replacing
-from tutti.tasks.exchange.fields import compact
-from tutti.tasks.exchange.imported import ImportedAttempt, Row
-from tutti.tasks.exchange.stored import stored_trials
+from tutti.tasks.exchange.base.fields import compact
+from tutti.tasks.exchange.base.imported import ImportedAttempt, Row
+from tutti.tasks.exchange.base.stored import stored_trials
 
 Block = dict[str, Any]
 SCORES = ("symbolic_correct", "judge_correct")

@@ -15,8 +15,8 @@ from typing import Any
 
 from tutti.storage import StoreError, commit, connect
 from tutti.storage import catalog as cat
-from tutti.tasks.exchange.fields import Fields, compact, detail_text, document, records
-from tutti.tasks.exchange.imported import Cell, ImportedAttempt, ImportedItem, ImportIssue
+from tutti.tasks.exchange.base.fields import Fields, compact, detail_text, document, records
+from tutti.tasks.exchange.base.imported import Cell, ImportedAttempt, ImportedItem, ImportIssue
 from tutti.tasks.exchange.swe_bench.write import StoredAnswer, stored_answers
 
 SCORER = "swebench"

@@ -28,8 +28,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from tutti.tasks.exchange.fields import Fields, compact, detail_text, document, records, take
-from tutti.tasks.exchange.imported import (
+from tutti.tasks.exchange.base.fields import Fields, compact, detail_text, document, records, take
+from tutti.tasks.exchange.base.imported import (
     Cell,
     ImportedAttempt,
     ImportedItem,

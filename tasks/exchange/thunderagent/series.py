@@ -13,7 +13,13 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-from tutti.tasks.exchange.imported import Cell, ImportedItem, ImportedRecords, ImportIssue, shown
+from tutti.tasks.exchange.base.imported import (
+    Cell,
+    ImportedItem,
+    ImportedRecords,
+    ImportIssue,
+    shown,
+)
 
 HISTOGRAMS = (
     "time_to_first_token_seconds",

@@ -8,11 +8,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from tutti.tasks.reporting.efficiency import Efficiency, place
-from tutti.tasks.reporting.families import FamilyScore, all_families
 from tutti.tasks.reporting.figures import drawing
 from tutti.tasks.reporting.figures.drawing import Plot
-from tutti.tasks.reporting.text.numbers import MEAN_SCORE, count
+from tutti.tasks.reporting.measures.efficiency import Efficiency, place
+from tutti.tasks.reporting.measures.families import FamilyScore, all_families
+from tutti.tasks.reporting.measures.numbers import MEAN_SCORE, count
 from tutti.tasks.scoring.statistics import Interval, Point, pareto_front
 from tutti.tasks.sweeps import results
 

@@ -9,14 +9,12 @@ from typing import Any
 
 from markupsafe import Markup
 
-from tutti.tasks.reporting.anatomy import PARTS, Anatomy
-from tutti.tasks.reporting.efficiency import Efficiency
-from tutti.tasks.reporting.failures import Failure, Transcript
-from tutti.tasks.reporting.families import FamilyScore, all_families
-from tutti.tasks.reporting.named import NamedMetric
-from tutti.tasks.reporting.pairs import Noise
-from tutti.tasks.reporting.table import Columns, Row, Table, tabulate, texts
-from tutti.tasks.reporting.text.numbers import (
+from tutti.tasks.reporting.measures.anatomy import PARTS, Anatomy
+from tutti.tasks.reporting.measures.efficiency import Efficiency
+from tutti.tasks.reporting.measures.failures import Failure, Transcript
+from tutti.tasks.reporting.measures.families import FamilyScore, all_families
+from tutti.tasks.reporting.measures.named import NamedMetric
+from tutti.tasks.reporting.measures.numbers import (
     ABSENT,
     ACCURACY,
     MEAN_SCORE,
@@ -32,6 +30,8 @@ from tutti.tasks.reporting.text.numbers import (
     span,
     usd,
 )
+from tutti.tasks.reporting.measures.pairs import Noise
+from tutti.tasks.reporting.measures.table import Columns, Row, Table, tabulate, texts
 from tutti.tasks.sweeps.analysis import CellComparison, Figure
 from tutti.tasks.sweeps.results import A_A, UNKNOWN_LOAD, CellSummary, TrialScores
 

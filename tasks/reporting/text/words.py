@@ -8,17 +8,9 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 
 from tutti.storage.catalog import ENDED_EARLY, FINISHED
-from tutti.tasks.reporting.failures import Failure
-from tutti.tasks.reporting.families import FamilyScore, all_families
-from tutti.tasks.reporting.pairs import (
-    OTHER_SEEDS,
-    SAME_SEEDS,
-    Noise,
-    noise_at,
-    noise_words,
-    setting,
-)
-from tutti.tasks.reporting.text.numbers import (
+from tutti.tasks.reporting.measures.failures import Failure
+from tutti.tasks.reporting.measures.families import FamilyScore, all_families
+from tutti.tasks.reporting.measures.numbers import (
     MEAN_SCORE,
     Show,
     count,
@@ -29,6 +21,14 @@ from tutti.tasks.reporting.text.numbers import (
     share,
     span,
     usd,
+)
+from tutti.tasks.reporting.measures.pairs import (
+    OTHER_SEEDS,
+    SAME_SEEDS,
+    Noise,
+    noise_at,
+    noise_words,
+    setting,
 )
 from tutti.tasks.scoring.statistics import Interval
 from tutti.tasks.sweeps import results

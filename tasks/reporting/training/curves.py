@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from tutti.tasks.progress import LiveView
+from tutti.tasks.platform.progress import LiveView
 from tutti.tasks.reporting.figures import drawing
 from tutti.tasks.reporting.figures.drawing import Plot
 

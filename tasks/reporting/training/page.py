@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Any
 
 import yaml
 
-from tutti.tasks.reporting.html import Figures, PageReport, Part, Quote, Section, write_page
-from tutti.tasks.reporting.table import Columns, tabulate
+from tutti.tasks.reporting.figures.html import Figures, PageReport, Part, Quote, Section, write_page
+from tutti.tasks.reporting.measures.numbers import count, p_value, share, span
+from tutti.tasks.reporting.measures.table import Columns, tabulate
 from tutti.tasks.reporting.text.columns import trials
-from tutti.tasks.reporting.text.numbers import count, p_value, share, span
 from tutti.tasks.reporting.training.curves import curve_plots, held_out_plot
 from tutti.tasks.reporting.training.record import Training, alarms, findings, gaps, training_of
 from tutti.tasks.sweeps.results import CellSummary, cells_of, focus

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from tutti.errors import UsageError
 from tutti.storage import Home, query
-from tutti.tasks.reporting.text.numbers import number, p_value, rate, share, span
+from tutti.tasks.reporting.measures.numbers import number, p_value, rate, share, span
 from tutti.tasks.sweeps.results import rows
 
 if TYPE_CHECKING:

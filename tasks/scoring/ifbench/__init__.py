@@ -11,9 +11,9 @@ Source: Pyatkin et al., "Generalizing verifiable instruction following", 2025, a
 """
 
 from tutti.tasks.scoring.ifbench import layout, wording
-from tutti.tasks.scoring.ifeval import INSTRUCTIONS as IFEVALS
-from tutti.tasks.scoring.ifeval import Check, judged
-from tutti.tasks.scoring.score import Score, Scorer, Submission, Target
+from tutti.tasks.scoring.rules.ifeval import INSTRUCTIONS as IFEVALS
+from tutti.tasks.scoring.rules.ifeval import Check, judged
+from tutti.tasks.scoring.rules.score import Score, Scorer, Submission, Target
 
 INSTRUCTIONS: dict[str, Check] = {**layout.INSTRUCTIONS, **wording.INSTRUCTIONS}
 

@@ -10,8 +10,8 @@ import unicodedata
 from itertools import pairwise
 
 from tutti.tasks.scoring.ifbench.wording import EDGE, bare, is_emoji, tokens, words_of
-from tutti.tasks.scoring.ifeval import Check, Options
-from tutti.tasks.scoring.ifeval import pieces as sentences
+from tutti.tasks.scoring.rules.ifeval import Check, Options
+from tutti.tasks.scoring.rules.ifeval import pieces as sentences
 
 _PAIRS = {")": "(", "]": "[", "}": "{"}
 _LETTERED = re.compile(r"\W*a\W*b\W*c\W*", re.IGNORECASE)

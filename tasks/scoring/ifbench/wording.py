@@ -10,9 +10,9 @@ from collections import Counter
 from itertools import groupby, pairwise
 from typing import Any
 
-from tutti.tasks.scoring.ifeval import Check, Options
-from tutti.tasks.scoring.ifeval import pieces as sentences
-from tutti.tasks.scoring.score import ScorerFailed
+from tutti.tasks.scoring.rules.ifeval import Check, Options
+from tutti.tasks.scoring.rules.ifeval import pieces as sentences
+from tutti.tasks.scoring.rules.score import ScorerFailed
 
 EDGE = string.punctuation + " "  # signs that are stripped from the ends of a word
 _NO_PUNCTUATION = str.maketrans("", "", string.punctuation)

@@ -20,7 +20,7 @@ from typing import Any
 from weakref import WeakKeyDictionary
 
 from tutti.tasks.sandbox import CodeRunner, SandboxLimits, SandboxUnavailable
-from tutti.tasks.scoring.score import ScorerFailed
+from tutti.tasks.scoring.rules.score import ScorerFailed
 
 PROJECT = "TUTTI_LEAN_PROJECT"
 COMMAND = "TUTTI_LEAN_COMMAND"

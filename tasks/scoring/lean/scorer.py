@@ -27,7 +27,7 @@ from tutti.tasks.scoring.lean.proof import (
     refusal,
     strict_block,
 )
-from tutti.tasks.scoring.score import (
+from tutti.tasks.scoring.rules.score import (
     Score,
     Scorer,
     ScorerFailed,

@@ -19,7 +19,7 @@ from typing import Any
 
 from tutti.tasks.agents.commands import API_BANK
 from tutti.tasks.scoring.children.workers import WorkerDied, WorkerLate, pool_of
-from tutti.tasks.scoring.score import (
+from tutti.tasks.scoring.rules.score import (
     Score,
     Scorer,
     ScorerFailed,
@@ -28,7 +28,7 @@ from tutti.tasks.scoring.score import (
     Target,
     needed,
 )
-from tutti.tasks.scoring.tool_calls import Call, calls_made, in_order
+from tutti.tasks.scoring.rules.tool_calls import Call, calls_made, in_order
 
 NO_CALL = "NO_API_CALL"
 NAME = "API_NAME_MISMATCH"

@@ -16,8 +16,8 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from tutti.tasks.scoring.score import Score, Scorer, ScorerFailed, Submission, Target, needed
-from tutti.tasks.scoring.tool_calls import Call, calls_made
+from tutti.tasks.scoring.rules.score import Score, Scorer, ScorerFailed, Submission, Target, needed
+from tutti.tasks.scoring.rules.tool_calls import Call, calls_made
 
 TYPES: Mapping[str, type[Any]] = {
     "string": str,

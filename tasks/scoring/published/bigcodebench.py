@@ -30,7 +30,7 @@ from tutti.tasks.sandbox import (
 )
 from tutti.tasks.scoring.children import code_parts, unittest_child
 from tutti.tasks.scoring.published.controls import controls, excuses
-from tutti.tasks.scoring.score import (
+from tutti.tasks.scoring.rules.score import (
     Score,
     Scorer,
     ScorerFailed,

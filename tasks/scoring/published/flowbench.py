@@ -14,8 +14,8 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from tutti.tasks.agents import fenced
-from tutti.tasks.scoring.judged import MATERIAL, reply_of
-from tutti.tasks.scoring.score import (
+from tutti.tasks.scoring.rules.judged import MATERIAL, reply_of
+from tutti.tasks.scoring.rules.score import (
     JudgeClient,
     Needs,
     Score,
@@ -25,7 +25,7 @@ from tutti.tasks.scoring.score import (
     Target,
     needed,
 )
-from tutti.tasks.scoring.tool_calls import Call, calls_made
+from tutti.tasks.scoring.rules.tool_calls import Call, calls_made
 
 ASKS = 10
 _DROPPED = str.maketrans("", "", string.punctuation.replace("\\", "") + " ")

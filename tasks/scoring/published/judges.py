@@ -2,7 +2,7 @@
 
 The prompts ask for the same as the publishers' prompts, in other words: texts are marked so that an
 answer cannot continue as the prompt. The settings of a request are the publisher's unless the
-model's registry entry states some. `tasks.scoring.judged` has tutti's own rules.
+model's registry entry states some. `tasks.scoring.rules.judged` has tutti's own rules.
 """
 
 import json
@@ -13,8 +13,8 @@ from statistics import fmean
 from typing import Any, Literal, NamedTuple
 
 from tutti.tasks.agents import fenced, last_boxed
-from tutti.tasks.scoring.judged import MATERIAL, Rubric, conversation_text, reply_of
-from tutti.tasks.scoring.score import (
+from tutti.tasks.scoring.rules.judged import MATERIAL, Rubric, conversation_text, reply_of
+from tutti.tasks.scoring.rules.score import (
     JudgeClient,
     JudgeSettings,
     Score,

@@ -23,8 +23,8 @@ import warnings
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from tutti.tasks.scoring.score import Score, Scorer, ScorerFailed, Submission, Target, needed
-from tutti.tasks.scoring.tool_calls import in_order
+from tutti.tasks.scoring.rules.score import Score, Scorer, ScorerFailed, Submission, Target, needed
+from tutti.tasks.scoring.rules.tool_calls import in_order
 
 MOST_CHARS = 20_000  # of a plan; a gold one has three steps, and Python parses f-strings in O(n^2)
 SHOWN_STEPS = 50  # of a plan in the details

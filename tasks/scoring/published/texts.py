@@ -3,7 +3,15 @@
 from collections.abc import Sequence
 from difflib import SequenceMatcher
 
-from tutti.tasks.scoring.score import Score, Scorer, ScorerFailed, Submission, Target, needed, texts
+from tutti.tasks.scoring.rules.score import (
+    Score,
+    Scorer,
+    ScorerFailed,
+    Submission,
+    Target,
+    needed,
+    texts,
+)
 
 LONGER = 4  # times the answer's length that is compared
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tutti.storage import Home
-from tutti.tasks.gpus import read_inventory
+from tutti.tasks.platform.gpus import read_inventory
 from tutti.tasks.serving.engines.fitting import kv_bytes_of
 from tutti.tasks.serving.engines.flags import (
     Launch,
@@ -23,7 +23,7 @@ from tutti.tasks.serving.engines.flags import (
     sglang_command,
     vllm_command,
 )
-from tutti.tasks.serving.errors import ModelsEnvironmentMissing, RegistryError
+from tutti.tasks.serving.processes.errors import ModelsEnvironmentMissing, RegistryError
 from tutti.tasks.serving.registry.settings import Device, EngineSettings
 
 if TYPE_CHECKING:

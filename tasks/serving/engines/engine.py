@@ -17,8 +17,8 @@ from pathlib import Path
 from typing import Any
 
 from tutti.storage import Catalog, artifact_id
-from tutti.tasks.gpus import GpuClaim, GpuLease, lease_gpus, read_inventory
-from tutti.tasks.project import IS_SOURCE, models_python_path
+from tutti.tasks.platform import IS_SOURCE, models_python_path
+from tutti.tasks.platform.gpus import GpuClaim, GpuLease, lease_gpus, read_inventory
 from tutti.tasks.serving.engines.checking import Verdict, refuse_wrong_commands
 from tutti.tasks.serving.engines.commands import (
     Build,
@@ -49,7 +49,7 @@ from tutti.tasks.serving.engines.warm import (
     used,
     warm_engines,
 )
-from tutti.tasks.serving.errors import (
+from tutti.tasks.serving.processes.errors import (
     EngineFailed,
     EngineLost,
     ModelsEnvironmentMissing,

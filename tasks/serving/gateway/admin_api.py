@@ -8,7 +8,7 @@ import orjson
 from pydantic import ValidationError
 
 from tutti.storage import StoreError
-from tutti.tasks.config import explain
+from tutti.tasks.platform import explain
 from tutti.tasks.serving.gateway import views
 from tutti.tasks.serving.gateway.calls.proxied_call import CallState
 from tutti.tasks.serving.gateway.calls.request import check_ids, read_object

@@ -15,7 +15,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from tutti.storage import Home
-from tutti.tasks.config import explain
+from tutti.tasks.platform import explain
 from tutti.tasks.serving.gateway.app import Gateway
 from tutti.tasks.serving.gateway.calls.access import Access
 from tutti.tasks.serving.gateway.endpoints.endpoint import EndpointConfig

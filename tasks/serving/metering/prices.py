@@ -17,9 +17,8 @@ from pydantic import (
     model_validator,
 )
 
-from tutti.tasks.config import Strict, read_document
-from tutti.tasks.project import DEPLOYMENTS
-from tutti.tasks.serving.errors import PriceError
+from tutti.tasks.platform import DEPLOYMENTS, Strict, read_document
+from tutti.tasks.serving.processes.errors import PriceError
 from tutti.tasks.serving.registry.models import Prices
 
 PRICE_BOOK = DEPLOYMENTS / "prices.yaml"

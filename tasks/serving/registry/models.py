@@ -14,9 +14,16 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, BeforeValidator, Field, field_validator, model_validator
 
 from tutti.storage import content_hash
-from tutti.tasks.config import PASSWORD, Strict, read_document
-from tutti.tasks.identity import NOT_IN_ID, NotInId, identity_of, plain_numbers
-from tutti.tasks.serving.errors import RegistryError
+from tutti.tasks.platform import (
+    NOT_IN_ID,
+    PASSWORD,
+    NotInId,
+    Strict,
+    identity_of,
+    plain_numbers,
+    read_document,
+)
+from tutti.tasks.serving.processes.errors import RegistryError
 from tutti.tasks.serving.registry.settings import EngineSettings
 from tutti.tasks.serving.weights import HubId, hub_weights_here, resolve_hub, weights_id
 

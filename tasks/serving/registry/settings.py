@@ -10,9 +10,8 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, Field, model_validator
 
-from tutti.tasks.config import Strict
-from tutti.tasks.identity import NOT_IN_ID, NotInId, file_hash, identity_of
-from tutti.tasks.serving.errors import RegistryError
+from tutti.tasks.platform import NOT_IN_ID, NotInId, Strict, file_hash, identity_of
+from tutti.tasks.serving.processes.errors import RegistryError
 
 ServerKind = Literal["vllm", "sglang", "llama.cpp"]
 Device = Literal["cuda", "rocm", "cpu"]

@@ -10,7 +10,7 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, ValidationError, create_model
 
-from tutti.tasks.identity import plain_numbers
+from tutti.tasks.platform import plain_numbers
 from tutti.tasks.serving.scheduling.adaptive import Adaptive
 from tutti.tasks.serving.scheduling.attained import LeastAttainedService as LeastAttainedService
 from tutti.tasks.serving.scheduling.cap import DEFAULT_CAP as DEFAULT_CAP

@@ -5,6 +5,13 @@ from typing import TYPE_CHECKING
 from tutti.face import lazy
 
 if TYPE_CHECKING:
+    from tutti.tasks.serving.served.discovery import CONTEXT_TOKENS as CONTEXT_TOKENS
+    from tutti.tasks.serving.served.discovery import EndpointRequest as EndpointRequest
+    from tutti.tasks.serving.served.discovery import ask_for_models as ask_for_models
+    from tutti.tasks.serving.served.discovery import discover as discover
+    from tutti.tasks.serving.served.discovery import is_url as is_url
+    from tutti.tasks.serving.served.discovery import not_listed as not_listed
+    from tutti.tasks.serving.served.discovery import short_name as short_name
     from tutti.tasks.serving.served.services import EngineUse as EngineUse
     from tutti.tasks.serving.served.services import FirstAnswer as FirstAnswer
     from tutti.tasks.serving.served.services import GatewayClient as GatewayClient

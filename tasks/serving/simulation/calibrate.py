@@ -15,7 +15,7 @@ from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
 
-from tutti.tasks.config import explain
+from tutti.tasks.platform import explain
 from tutti.tasks.serving.simulation.engine import EngineModel
 from tutti.tasks.serving.simulation.outcome import Figures, Outcome
 from tutti.tasks.serving.simulation.recording import Recording

@@ -22,7 +22,7 @@ from tutti.tasks.agents.models import AUTO, separated
 from tutti.tasks.scoring import SCORERS, ScorerFailed, ScoringResources, Submission
 from tutti.tasks.scoring.metrics import NotComparable, Rating, ratings
 from tutti.tasks.scoring.statistics import mean_interval
-from tutti.tasks.serving import pick_models
+from tutti.tasks.serving.registry import pick_models
 from tutti.tasks.sweeps.analysis.compare import Side
 from tutti.tasks.sweeps.analysis.rescore import JudgeOf, serve_judge
 from tutti.tasks.sweeps.plan import Deployment

@@ -17,7 +17,7 @@ from pydantic import BaseModel, ConfigDict, Field, FiniteFloat, ValidationError,
 from tutti.storage import SCORABLE, Catalog, query
 from tutti.storage.maintenance import TaskOfAttempt, set_tasks
 from tutti.tasks.agents.models import AUTO
-from tutti.tasks.config import explain
+from tutti.tasks.platform import explain
 from tutti.tasks.scoring import EXACT, SCORERS, Score
 from tutti.tasks.scoring.metrics import Agreement, agreement
 from tutti.tasks.sweeps.analysis import rescore as rescoring

@@ -25,9 +25,9 @@ from tutti.tasks.agents.commands import shipped_harness
 from tutti.tasks.agents.models import AUTO, separated
 from tutti.tasks.benchmarks import BENCHMARKS, parse_benchmark
 from tutti.tasks.benchmarks.own import python_benchmark
-from tutti.tasks.project import MODELS
+from tutti.tasks.platform import MODELS
 from tutti.tasks.sandbox import Sandbox, level_for_models
-from tutti.tasks.serving import pick_models
+from tutti.tasks.serving.registry import pick_models
 from tutti.tasks.serving.served import GatewayClient
 from tutti.tasks.sweeps.plan import Deployment
 from tutti.tasks.sweeps.run import open_judge, reply_in, score_columns

@@ -17,7 +17,7 @@ import yaml
 from tutti.errors import UsageError
 from tutti.storage import current_home, replacing
 from tutti.tasks import serving
-from tutti.tasks.project import default_registry
+from tutti.tasks.platform import default_registry
 from tutti.tasks.sweeps.spec import Suite
 
 

@@ -18,7 +18,7 @@ from tutti.errors import UsageError
 from tutti.tasks.agents.models import AUTO, OFF
 from tutti.tasks.benchmarks import load_prompt
 from tutti.tasks.scoring import UNSCORED
-from tutti.tasks.serving import is_url, short_name
+from tutti.tasks.serving.served import is_url, short_name
 from tutti.tasks.sweeps.from_flags import KeptSweep, RunSettings, keep_sweep
 from tutti.tasks.sweeps.generate.check import CheckedFile
 from tutti.tasks.sweeps.generate.request import (

@@ -13,7 +13,7 @@ from tutti.tasks.sandbox import SandboxUnavailable
 from tutti.tasks.scoring import ScorerFailed
 from tutti.tasks.scoring.lean import lean_set_up
 from tutti.tasks.scoring.published import EXECUTED, check_modules, checkout
-from tutti.tasks.serving import Model
+from tutti.tasks.serving.registry import Model
 from tutti.tasks.sweeps.plan.roles import Roles
 from tutti.tasks.sweeps.spec import Suite, SuiteError, open_named
 from tutti.tasks.task_sets import Task

@@ -3,9 +3,7 @@
 from dataclasses import dataclass
 from pathlib import Path
 
-from tutti.tasks.serving import (
-    Model,
-)
+from tutti.tasks.serving.registry import Model
 from tutti.tasks.sweeps.plan.roles import NO_ROLES, Roles
 from tutti.tasks.sweeps.plan.task_set import TaskSet
 from tutti.tasks.sweeps.spec import Suite

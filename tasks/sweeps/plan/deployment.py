@@ -22,8 +22,7 @@ from tutti.tasks.agents.models import (
     Retry,
     sampling_of,
 )
-from tutti.tasks.progress import StageLog, StageProgress, stage
-from tutti.tasks.serving import EngineFailed, Model, RegistryError, checkpoint_id, not_listed
+from tutti.tasks.platform.progress import StageLog, StageProgress, stage
 from tutti.tasks.serving.engines import (
     Engine,
     ExternalEndpoint,
@@ -31,8 +30,9 @@ from tutti.tasks.serving.engines import (
     engine_of,
     place_engines,
 )
-from tutti.tasks.serving.processes import claim_port
-from tutti.tasks.serving.served import GatewayClient, open_gateway
+from tutti.tasks.serving.processes import EngineFailed, RegistryError, claim_port
+from tutti.tasks.serving.registry import Model, checkpoint_id
+from tutti.tasks.serving.served import GatewayClient, not_listed, open_gateway
 from tutti.tasks.sweeps.plan.config import Adapter, CellConfig, engine_count
 from tutti.tasks.sweeps.plan.library import SearchService, named_index
 from tutti.tasks.sweeps.plan.roles import Roles, ServedModel, roles_of

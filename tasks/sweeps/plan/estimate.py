@@ -22,9 +22,9 @@ from tutti.tasks.agents.commands import shipped_harness
 from tutti.tasks.retrieval import read_manifest
 from tutti.tasks.scoring import GRADED, SCORERS
 from tutti.tasks.scoring.statistics import expected_sd, minimum_detectable
-from tutti.tasks.serving import Model, pick_models
 from tutti.tasks.serving.engines import engine_lines
 from tutti.tasks.serving.metering import find_price, read_price_book
+from tutti.tasks.serving.registry import Model, pick_models
 from tutti.tasks.sweeps.plan.deployment import Deployment
 from tutti.tasks.sweeps.plan.library import SearchService, find_index, named_index
 from tutti.tasks.sweeps.plan.missing import IDS_AT_ONCE, finished_counts, missing_cells

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tutti.storage import Catalog
-from tutti.tasks.progress import StageLog, StageProgress, stage
+from tutti.tasks.platform.progress import StageLog, StageProgress, stage
 from tutti.tasks.retrieval import (
     MANIFEST,
     build_index,

@@ -17,7 +17,7 @@ from tutti.storage import artifact_id
 from tutti.tasks.agents.commands import shipped_harness
 from tutti.tasks.benchmarks import PUBLISHED
 from tutti.tasks.benchmarks.own import ANSWER_FIELDS, QUESTION_FIELDS
-from tutti.tasks.identity import files_named, identity_of
+from tutti.tasks.platform import files_named, identity_of
 from tutti.tasks.sandbox import WARNING, SandboxUnavailable, level_for_models, unsafe_sandbox
 from tutti.tasks.sweeps.plan.checks import (
     agent_faults,

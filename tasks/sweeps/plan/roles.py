@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 from tutti.tasks.agents.orchestrator import AgentFile, AgentFileError, read_agent
-from tutti.tasks.serving import Model
+from tutti.tasks.serving.registry import Model
 from tutti.tasks.sweeps.spec import Suite, SuiteError
 
 

@@ -25,7 +25,7 @@ from tutti.tasks.agents.models import (
 )
 from tutti.tasks.agents.orchestrator import Expert, Experts
 from tutti.tasks.scoring import JudgeSettings
-from tutti.tasks.serving import Dialect, Model
+from tutti.tasks.serving.registry import Dialect, Model
 from tutti.tasks.sweeps.plan import Roles, ServedModel
 
 JUDGE, USER, EXPERT = "judge", "user", "expert"

@@ -18,10 +18,10 @@ from rich.text import Text
 
 from tutti.storage import Catalog, Lease, commit, held
 from tutti.storage import catalog as cat
-from tutti.tasks.progress import StageProgress, SweepProgress, stage
-from tutti.tasks.runs import Run
-from tutti.tasks.serving import EngineFailed, Model, pick_models
+from tutti.tasks.platform.progress import Run, StageProgress, stage
 from tutti.tasks.serving import engines as serving
+from tutti.tasks.serving.processes import EngineFailed
+from tutti.tasks.serving.registry import Model, pick_models
 from tutti.tasks.sweeps.plan import (
     Adapter,
     Cell,
@@ -37,6 +37,7 @@ from tutti.tasks.sweeps.plan import (
 )
 from tutti.tasks.sweeps.results import A_A
 from tutti.tasks.sweeps.run.budget import BudgetTracker
+from tutti.tasks.sweeps.run.progress import SweepProgress
 from tutti.tasks.sweeps.run.runner import PAUSED, Execution, Progress, client_row, run_cell
 from tutti.tasks.sweeps.spec import Suite
 

@@ -18,7 +18,7 @@ from pydantic import Field, model_validator
 from tutti.storage import Catalog
 from tutti.storage import catalog as cat
 from tutti.storage.catalog import REASON_PRECISION, CellReason
-from tutti.tasks.config import Strict
+from tutti.tasks.platform import Strict
 from tutti.tasks.scoring.statistics import Interval
 from tutti.tasks.sweeps.analysis import accuracy_of
 from tutti.tasks.sweeps.results import summarise, t_interval

@@ -11,7 +11,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, FiniteFloat, field_validator, model_validator
 
 from tutti.tasks.agents.models import AUTO, OFF, check_reasoning
-from tutti.tasks.config import Strict, read_document
+from tutti.tasks.platform import Strict, read_document
 from tutti.tasks.sweeps import GateError
 from tutti.tasks.sweeps.spec.marks import (
     AXIS,

@@ -13,8 +13,7 @@ from typing import Annotated, Any, Literal
 
 import pydantic
 
-from tutti.tasks.config import explain
-from tutti.tasks.identity import NotInId, identity_of
+from tutti.tasks.platform import NotInId, explain, identity_of
 from tutti.tasks.sweeps import SuiteError
 
 CROWD = 8  # sessions at once in an open loop, as a multiple of the level; what waits beyond is late

@@ -22,7 +22,7 @@ from pydantic_core import InitErrorDetails, PydanticCustomError
 from tutti.tasks.agents.commands import shipped_harness
 from tutti.tasks.benchmarks import BenchmarkError, parse_benchmark
 from tutti.tasks.benchmarks.own import generated_name
-from tutti.tasks.config import read_document
+from tutti.tasks.platform import read_document
 from tutti.tasks.scoring import UNSCORED
 from tutti.tasks.serving.scheduling import DEFAULT_CAP
 from tutti.tasks.sweeps import SuiteError as SuiteError

@@ -15,15 +15,15 @@ from typing import Any
 
 from tutti.storage import Catalog, content_hash
 from tutti.tasks.retrieval import Passage
-from tutti.tasks.synthesis.documents.corpus import Corpus, open_corpus
-from tutti.tasks.synthesis.documents.gates.gate import QuestionContext
-from tutti.tasks.synthesis.documents.judging import DocumentsRequest, QuestionParts, judged_part
-from tutti.tasks.synthesis.documents.question import (
+from tutti.tasks.synthesis.documents.base.corpus import Corpus, open_corpus
+from tutti.tasks.synthesis.documents.base.question import (
     BY_TEACHER,
     DocumentQuestion,
     document_task,
     source_reason,
 )
+from tutti.tasks.synthesis.documents.gates.gate import QuestionContext
+from tutti.tasks.synthesis.documents.judging import DocumentsRequest, QuestionParts, judged_part
 from tutti.tasks.synthesis.making.teachers import TeacherPool, open_teachers
 from tutti.tasks.synthesis.teacher import (
     Items,

@@ -16,14 +16,14 @@ from typing import Any, Literal
 from pydantic import Field
 
 from tutti.storage import Catalog, content_hash
-from tutti.tasks.synthesis.documents.corpus import Corpus, open_corpus
-from tutti.tasks.synthesis.documents.from_passages import questions_from_passages
+from tutti.tasks.synthesis.documents.base.corpus import Corpus, open_corpus
+from tutti.tasks.synthesis.documents.base.from_passages import questions_from_passages
+from tutti.tasks.synthesis.documents.base.question import FAMILY, document_task
 from tutti.tasks.synthesis.documents.gates import DOCUMENT_GATES
 from tutti.tasks.synthesis.documents.gates.duplicates import fingerprint
 from tutti.tasks.synthesis.documents.gates.gate import SEARCHED, QuestionContext
-from tutti.tasks.synthesis.documents.question import FAMILY, document_task
 from tutti.tasks.synthesis.gating.seen import hash64
-from tutti.tasks.synthesis.programs.program import split_of
+from tutti.tasks.synthesis.programs.base.program import split_of
 from tutti.tasks.synthesis.teacher import BudgetedRequest
 from tutti.tasks.task_sets import (
     TASK,

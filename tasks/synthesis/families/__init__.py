@@ -4,7 +4,7 @@ from tutti.tasks.synthesis.families.computed import ARITHMETIC, CountSum
 from tutti.tasks.synthesis.families.expression import EXPRESSION
 from tutti.tasks.synthesis.families.expression import QUESTIONS as QUESTIONS
 from tutti.tasks.synthesis.families.lookups import DEFAULT, LAST_PARAMETER, MODULE, PARAMETER
-from tutti.tasks.synthesis.task import Family
+from tutti.tasks.synthesis.families.task import Family
 
 _ALL: tuple[Family, ...] = (
     MODULE,

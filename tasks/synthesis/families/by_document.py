@@ -7,7 +7,7 @@ from random import Random
 
 from tutti.tasks.agents import Oracle
 from tutti.tasks.retrieval import Document
-from tutti.tasks.synthesis.task import question_task
+from tutti.tasks.synthesis.families.task import question_task
 from tutti.tasks.task_sets import Slots, Task
 
 MAX_PARAMETERS = 8  # longer signatures crowd out a small context
@@ -17,7 +17,7 @@ Draft = tuple[dict[str, str], str]
 
 @dataclass
 class DocumentFamily:
-    """A family about one document (`tutti.tasks.synthesis.task.Family`)."""
+    """A family about one document (`tutti.tasks.synthesis.families.task.Family`)."""
 
     name: str
     questions: Sequence[str]

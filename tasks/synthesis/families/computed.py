@@ -7,7 +7,13 @@ from tutti.tasks.agents import Oracle
 from tutti.tasks.retrieval import Document
 from tutti.tasks.synthesis.families.by_document import MAX_PARAMETERS, DocumentFamily, Draft
 from tutti.tasks.synthesis.families.lookups import default_in
-from tutti.tasks.synthesis.task import entry_lines, labelled, question_task, run_python, search_for
+from tutti.tasks.synthesis.families.task import (
+    entry_lines,
+    labelled,
+    question_task,
+    run_python,
+    search_for,
+)
 from tutti.tasks.task_sets import Slots, Task
 
 OPERATIONS = {"plus": "+", "minus": "-", "times": "*"}

@@ -8,7 +8,7 @@ from typing import Any
 from tutti.tasks.agents import Oracle
 from tutti.tasks.retrieval import Document
 from tutti.tasks.synthesis.families.by_document import DocumentFamily, Draft
-from tutti.tasks.synthesis.task import run_python
+from tutti.tasks.synthesis.families.task import run_python
 from tutti.tasks.task_sets import Slots
 
 # Modules whose functions have no side effects, need no files and terminate quickly on small

@@ -5,7 +5,7 @@ from random import Random
 from tutti.tasks.agents import Oracle
 from tutti.tasks.retrieval import Document
 from tutti.tasks.synthesis.families.by_document import MAX_PARAMETERS, DocumentFamily, Draft
-from tutti.tasks.synthesis.task import entry_lines, labelled, search_for
+from tutti.tasks.synthesis.families.task import entry_lines, labelled, search_for
 from tutti.tasks.task_sets import Slots
 
 # `None` is over half of all defaults; keeping every one would let a guess score half.

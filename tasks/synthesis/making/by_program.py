@@ -28,7 +28,7 @@ from tutti.tasks.synthesis.gating import GATES, TOGETHER
 from tutti.tasks.synthesis.gating.gate import GateContext
 from tutti.tasks.synthesis.making.domain_parts import DomainParts, write_domain_part
 from tutti.tasks.synthesis.programs import PROGRAMS
-from tutti.tasks.synthesis.programs.program import Program
+from tutti.tasks.synthesis.programs.base.program import Program
 from tutti.tasks.task_sets import Judged, SetInMaking, SetPlan, is_judged, run_gates
 
 PIPELINE_VERSION = "2"

@@ -16,7 +16,7 @@ from pydantic import BaseModel, ConfigDict, Field, RootModel
 
 from tutti.errors import UsageError
 from tutti.tasks.agents.orchestrator import AgentFile
-from tutti.tasks.config import read_document
+from tutti.tasks.platform import read_document
 from tutti.tasks.synthesis.domains import Domain, DomainTask
 from tutti.tasks.synthesis.domains.offer import ExpertPrices
 

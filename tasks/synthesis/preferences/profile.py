@@ -18,7 +18,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from tutti.errors import UsageError
 from tutti.storage import Home, content_hash, query
 from tutti.tasks.agents.orchestrator import read_agent
-from tutti.tasks.config import read_document
+from tutti.tasks.platform import read_document
 from tutti.tasks.scoring.statistics import mean_interval
 from tutti.tasks.synthesis.preferences.proposing import PROMPTS
 from tutti.tasks.synthesis.teacher import (

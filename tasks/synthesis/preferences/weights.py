@@ -10,7 +10,7 @@ from collections.abc import Collection, Mapping, Sequence
 from random import Random
 
 from tutti.tasks.synthesis.domains.offer import ACCURACY, AIMS, COST, LATENCY
-from tutti.tasks.synthesis.programs.program import split_of
+from tutti.tasks.synthesis.programs.base.program import split_of
 
 UNITS = 20
 LEAST_UNITS = 2

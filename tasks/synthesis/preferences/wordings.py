@@ -8,7 +8,7 @@ from random import Random
 from pydantic import BaseModel, ConfigDict, RootModel
 
 from tutti.errors import UsageError
-from tutti.tasks.config import read_document
+from tutti.tasks.platform import read_document
 from tutti.tasks.synthesis.domains.domain import Split
 from tutti.tasks.synthesis.domains.offer import ACCURACY, AIMS, COST, LATENCY
 

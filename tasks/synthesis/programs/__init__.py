@@ -2,8 +2,8 @@
 
 from tutti.tasks.synthesis.programs.arithmetic import Arithmetic
 from tutti.tasks.synthesis.programs.bank import Bank
+from tutti.tasks.synthesis.programs.base.program import Program
 from tutti.tasks.synthesis.programs.knowledge_graph import KnowledgeGraph
-from tutti.tasks.synthesis.programs.program import Program
 from tutti.tasks.synthesis.programs.retail import Retail
 from tutti.tasks.synthesis.programs.workflow import Workflow
 

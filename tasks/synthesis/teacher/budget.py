@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from tutti.errors import UsageError
 from tutti.storage import Cost
-from tutti.tasks.serving import Model
+from tutti.tasks.serving.registry import Model
 from tutti.tasks.synthesis.teacher.faults import BudgetSpent
 
 

@@ -25,7 +25,7 @@ from tutti.tasks.agents.models import (
     cost_of,
     retried,
 )
-from tutti.tasks.serving import Model
+from tutti.tasks.serving.registry import Model
 from tutti.tasks.synthesis.teacher.faults import Fault, FaultKind
 from tutti.tasks.synthesis.teacher.reading import TeacherAnswer, answer_of
 from tutti.tasks.synthesis.teacher.store import TeacherStore

@@ -16,7 +16,7 @@ from tutti.tasks.synthesis.domains import (
     DomainTask,
     changed_task,
 )
-from tutti.tasks.synthesis.programs.program import split_of
+from tutti.tasks.synthesis.programs.base.program import split_of
 from tutti.tasks.synthesis.teacher.asking import Question
 from tutti.tasks.synthesis.teacher.batch import prefetch
 from tutti.tasks.synthesis.teacher.chain import Chain, as_json, shown_policy, shown_records

@@ -8,7 +8,7 @@ from importlib import import_module
 from typing import Any, get_args
 
 from tutti.tasks.training.backends.base import BackendRefused, PolicyBackend, SetBackend
-from tutti.tasks.training.job import BackendName
+from tutti.tasks.training.jobs.job import BackendName
 
 BACKENDS = tuple(name for name in get_args(BackendName) if name != "tutti")
 POLICY_BACKENDS = ("verl", "prime-rl")

@@ -20,16 +20,16 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from tutti.errors import UsageError
 from tutti.tasks.benchmarks import Benchmark
-from tutti.tasks.project import PACKAGE
+from tutti.tasks.platform import PACKAGE
 from tutti.tasks.scoring import Scorer
 from tutti.tasks.sweeps.plan import TaskSet
 from tutti.tasks.sweeps.spec import Suite
 from tutti.tasks.task_sets import Task
-from tutti.tasks.training.job import TrainJob
+from tutti.tasks.training.jobs.job import TrainJob
+from tutti.tasks.training.jobs.settings import steps_of
 from tutti.tasks.training.objectives import Clipping, settings_with
 from tutti.tasks.training.policy.job import PolicyJob
 from tutti.tasks.training.sets.frozen import TrainingSet
-from tutti.tasks.training.settings import steps_of
 
 KEYS = Path(__file__).parent / "keys"
 """Names of each backend's settings, taken from the backend; the first line says which version."""

@@ -16,8 +16,8 @@ from pathlib import Path
 from typing import Any
 
 from tutti.storage import Catalog, Home
-from tutti.tasks.project import IS_SOURCE, PROJECT, models_python_path
-from tutti.tasks.serving import Model, weights_folder
+from tutti.tasks.platform import IS_SOURCE, PROJECT, models_python_path
+from tutti.tasks.serving.registry import Model, weights_folder
 from tutti.tasks.sweeps.plan import TaskSet
 from tutti.tasks.training.backends import backend_of, policy_backend_of
 from tutti.tasks.training.backends.base import (
@@ -35,7 +35,7 @@ from tutti.tasks.training.backends.base import (
 from tutti.tasks.training.backends.checks import CHECKS, REFUSED
 from tutti.tasks.training.exports import write_conversations
 from tutti.tasks.training.exports.conversation import conversations_of
-from tutti.tasks.training.job import TrainJob
+from tutti.tasks.training.jobs.job import TrainJob
 from tutti.tasks.training.policy import PolicyJob, held_out_suite, rollout_suite
 from tutti.tasks.training.policy.cells import keep_apart
 from tutti.tasks.training.sets.frozen import TrainingSet

@@ -12,8 +12,7 @@ import uuid
 from pathlib import Path
 
 from tutti.storage import Catalog
-from tutti.tasks.serving import ServingError
-from tutti.tasks.serving.processes import Child
+from tutti.tasks.serving.processes import Child, ServingError
 from tutti.tasks.serving.weights import parameters_in
 from tutti.tasks.training.backends import backend_of
 from tutti.tasks.training.backends.base import (
@@ -25,9 +24,9 @@ from tutti.tasks.training.backends.base import (
     json_lines,
 )
 from tutti.tasks.training.backends.configure import backend_python, write_all
-from tutti.tasks.training.job import TrainJob
+from tutti.tasks.training.jobs.job import TrainJob
+from tutti.tasks.training.jobs.stage import ENVIRONMENT, POLL_S, Report, TrainingFailed, run_job
 from tutti.tasks.training.sets.frozen import TrainingSet
-from tutti.tasks.training.stage import ENVIRONMENT, POLL_S, Report, TrainingFailed, run_job
 
 SILENT_S = 1800.0
 """A training that logs no step and prints nothing for so long is ended."""

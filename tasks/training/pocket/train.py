@@ -22,9 +22,9 @@ from transformers import Qwen3Config, Qwen3ForCausalLM
 
 from tutti.tasks.agents.tools import TOOL_SCHEMAS
 from tutti.tasks.retrieval import Document
+from tutti.tasks.training.jobs.settings import OptimizerSettings
 from tutti.tasks.training.pocket.shadow import shadow_conversations
 from tutti.tasks.training.sets.sequences import NOT_TRAINED
-from tutti.tasks.training.settings import OptimizerSettings
 from tutti.tasks.training.trainer.batching import row_groups
 from tutti.tasks.training.trainer.rows import Row, conversation_rows
 

@@ -15,10 +15,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from tutti.storage import Home, query
-from tutti.tasks.training.job import JobError, rows_of
-from tutti.tasks.training.policy.job import PolicyJob, RewardSettings
-from tutti.tasks.training.policy.picks import Picks, read_picks
-from tutti.tasks.training.rewards import (
+from tutti.tasks.training.jobs.job import JobError, rows_of
+from tutti.tasks.training.jobs.rewards import (
     ADVANTAGES,
     AttemptFeatures,
     Dialogue,
@@ -34,6 +32,8 @@ from tutti.tasks.training.rewards import (
     turn_returns,
     whitened,
 )
+from tutti.tasks.training.policy.job import PolicyJob, RewardSettings
+from tutti.tasks.training.policy.picks import Picks, read_picks
 from tutti.tasks.training.sets.chosen import counts_of, read_sequences, row_of
 from tutti.tasks.training.sets.frozen import ROW
 from tutti.tasks.training.sets.sequences import NOT_TRAINED, AttemptSequences

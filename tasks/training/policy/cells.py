@@ -15,7 +15,7 @@ from tutti.tasks.leaks import own_texts, said_in, without_frame
 from tutti.tasks.sweeps.plan import Cell, CellConfig, Plan, Sample, TaskSet, sweep_content
 from tutti.tasks.sweeps.spec import Suite
 from tutti.tasks.task_sets import Task
-from tutti.tasks.training.job import JobError
+from tutti.tasks.training.jobs.job import JobError
 from tutti.tasks.training.policy.job import PolicyJob
 from tutti.tasks.training.sets.guards import TASKS, HeldOut
 

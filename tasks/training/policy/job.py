@@ -6,13 +6,13 @@ from typing import Any, Literal
 from pydantic import Field, field_validator, model_validator
 
 from tutti.storage import content_hash
-from tutti.tasks.config import read_document
+from tutti.tasks.platform import read_document
 from tutti.tasks.sweeps.plan import other_models
 from tutti.tasks.sweeps.spec import Suite
-from tutti.tasks.training.job import MACHINE_FIELDS, JobError, JobMachine
+from tutti.tasks.training.jobs.job import MACHINE_FIELDS, JobError, JobMachine
+from tutti.tasks.training.jobs.rewards import GAMMA, PROCESS, weight_reason
+from tutti.tasks.training.jobs.settings import Learning, OptimizerSettings, Strict
 from tutti.tasks.training.objectives import BY_TURNS, ON_POLICY
-from tutti.tasks.training.rewards import GAMMA, PROCESS, weight_reason
-from tutti.tasks.training.settings import Learning, OptimizerSettings, Strict
 
 
 class RewardPart(Strict):

@@ -18,17 +18,17 @@ import sqlalchemy as sa
 
 from tutti.storage import Lease, held
 from tutti.storage import catalog as cat
-from tutti.tasks.runs import Run
-from tutti.tasks.serving import Model
+from tutti.tasks.platform.progress import Run
 from tutti.tasks.serving.engines import asleep, load_adapter, swap_weights
+from tutti.tasks.serving.registry import Model
 from tutti.tasks.sweeps.plan import Adapter, Cell, Deployment, Plan, ServedModel, enter_plan
 from tutti.tasks.sweeps.run import BudgetTracker, Execution, run_cell
+from tutti.tasks.training.jobs.stage import WallTimeReached
 from tutti.tasks.training.policy.batch import StepBatch, step_batch, step_groups
 from tutti.tasks.training.policy.cells import PolicyCells
 from tutti.tasks.training.policy.job import PolicyJob
 from tutti.tasks.training.policy.picks import ProcessJudge
 from tutti.tasks.training.policy.trainer import PolicyTrainer, StepDone
-from tutti.tasks.training.stage import WallTimeReached
 
 
 @dataclass

@@ -19,7 +19,7 @@ from tutti.storage import catalog as cat
 from tutti.tasks.agents.models import ContextExceeded, ModelCallFailed
 from tutti.tasks.sweeps.plan import ServedModel
 from tutti.tasks.sweeps.run import open_judge
-from tutti.tasks.training.job import JobError, rows_of
+from tutti.tasks.training.jobs.job import JobError, rows_of
 from tutti.tasks.training.policy.job import ProcessReward
 
 Picks = Mapping[str, tuple[bool, ...]]

@@ -10,12 +10,12 @@ from typing import Any
 from rich.table import Table
 
 from tutti.storage import Home, artifact_id, connect, query
-from tutti.tasks.gpus import lease_gpus_async
-from tutti.tasks.runs import Run, code_version, describe_machine
+from tutti.tasks.platform.gpus import lease_gpus_async
+from tutti.tasks.platform.progress import Run, code_version, describe_machine
 from tutti.tasks.scoring.metrics import pass_at_k
 from tutti.tasks.scoring.statistics import mean_interval
-from tutti.tasks.serving import checkpoint_id as weights_of
-from tutti.tasks.serving import weights_folder
+from tutti.tasks.serving.registry import checkpoint_id as weights_of
+from tutti.tasks.serving.registry import weights_folder
 from tutti.tasks.sweeps.analysis import Side, compare_sides
 from tutti.tasks.sweeps.plan import Deployment
 from tutti.tasks.training.checkpoints import (
@@ -24,12 +24,12 @@ from tutti.tasks.training.checkpoints import (
     enter_checkpoint,
     known_checkpoint,
 )
+from tutti.tasks.training.jobs.settings import TrainerSettings
+from tutti.tasks.training.jobs.stage import Report
 from tutti.tasks.training.policy.cells import PolicyCells
 from tutti.tasks.training.policy.job import PolicyJob
 from tutti.tasks.training.policy.loop import PolicyRun, ServedPolicy, Show
 from tutti.tasks.training.policy.trainer import PolicyTrainer
-from tutti.tasks.training.settings import TrainerSettings
-from tutti.tasks.training.stage import Report
 from tutti.terminal import table
 
 OF_SIDES = ("where", "name_a", "name_b", "cells_a", "cells_b")

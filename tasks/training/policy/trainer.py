@@ -11,12 +11,17 @@ from pathlib import Path
 from typing import Any
 
 from tutti.storage import Catalog
-from tutti.tasks.gpus import GpuLease
-from tutti.tasks.serving import ServingError
-from tutti.tasks.serving.processes import Child
+from tutti.tasks.platform.gpus import GpuLease
+from tutti.tasks.serving.processes import Child, ServingError
+from tutti.tasks.training.jobs.settings import TrainerSettings
+from tutti.tasks.training.jobs.stage import (
+    TRAINER,
+    Report,
+    ReportLog,
+    TrainingFailed,
+    training_command,
+)
 from tutti.tasks.training.policy.batch import StepBatch, write_batch
-from tutti.tasks.training.settings import TrainerSettings
-from tutti.tasks.training.stage import TRAINER, Report, ReportLog, TrainingFailed, training_command
 
 
 def collapse(

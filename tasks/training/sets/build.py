@@ -14,7 +14,7 @@ from typing import Any
 
 from tutti.storage import Catalog, Home, artifact_id, content_hash, query
 from tutti.tasks.leaks import said_in
-from tutti.tasks.training.job import JobError, TrainingData
+from tutti.tasks.training.jobs.job import JobError, TrainingData
 from tutti.tasks.training.sets.chosen import (
     Chosen,
     chosen_by,

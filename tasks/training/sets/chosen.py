@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from tutti.storage import BrokenSpans, Catalog, Home, query
-from tutti.tasks.training.job import JobError, rows_of
+from tutti.tasks.training.jobs.job import JobError, rows_of
 from tutti.tasks.training.objectives import PAIRS
 from tutti.tasks.training.sets.sequences import (
     NOT_TRAINED,

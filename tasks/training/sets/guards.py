@@ -15,7 +15,7 @@ from typing import Any
 from tutti.storage import COUNTED, Catalog, Home, content_hash, query
 from tutti.tasks.leaks import LeakIndex, own_texts, texts_of_sets
 from tutti.tasks.retrieval import Embedder, EndpointEmbedder
-from tutti.tasks.training.job import TrainingData
+from tutti.tasks.training.jobs.job import TrainingData
 
 TASKS = "select task_set_id, task_id, split, question from tasks"
 REASONS = {

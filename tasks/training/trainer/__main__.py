@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from tutti.errors import ExitCode
-from tutti.tasks.training.settings import TrainerSettings
+from tutti.tasks.training.jobs.settings import TrainerSettings
 from tutti.tasks.training.trainer.fit import OutOfTime, fit
 from tutti.tasks.training.trainer.rows import BadData
 from tutti.tasks.training.trainer.serve import serve

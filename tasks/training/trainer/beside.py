@@ -11,7 +11,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from tutti.tasks.training.settings import LoraSettings, TrainerSettings
+from tutti.tasks.training.jobs.settings import LoraSettings, TrainerSettings
 from tutti.tasks.training.trainer.rows import Row, read_rows
 
 IGNORED = -100

@@ -14,8 +14,8 @@ from typing import Any
 
 import torch
 
+from tutti.tasks.training.jobs.settings import TrainerSettings, best_of, steps_of
 from tutti.tasks.training.objectives import PAIRS
-from tutti.tasks.training.settings import TrainerSettings, best_of, steps_of
 from tutti.tasks.training.trainer.model import Policy
 from tutti.tasks.training.trainer.rows import Row, read_rows
 from tutti.tasks.training.trainer.step import Diverged, Stepper

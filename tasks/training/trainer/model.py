@@ -9,7 +9,7 @@ import torch
 import torch.utils.checkpoint
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
-from tutti.tasks.training.settings import CHUNK_ELEMENTS, LoraSettings, TrainerSettings
+from tutti.tasks.training.jobs.settings import CHUNK_ELEMENTS, LoraSettings, TrainerSettings
 from tutti.tasks.training.trainer.batching import MicroBatch
 from tutti.tasks.training.trainer.world import ALONE, World, gather, shard
 

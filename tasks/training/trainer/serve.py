@@ -14,7 +14,7 @@ from typing import Any
 
 import torch
 
-from tutti.tasks.training.settings import TrainerSettings
+from tutti.tasks.training.jobs.settings import TrainerSettings
 from tutti.tasks.training.trainer.fit import Report, load_state, save_state
 from tutti.tasks.training.trainer.model import Policy
 from tutti.tasks.training.trainer.rows import Row, recorded_rows

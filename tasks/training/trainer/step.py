@@ -9,9 +9,9 @@ from typing import Any
 
 import torch
 
+from tutti.tasks.training.jobs.settings import TrainerSettings
 from tutti.tasks.training.objectives import PAIRS, SUPERVISED, reads_reference
 from tutti.tasks.training.objectives.losses import Loss, Objective, StepSizes, Tokens, objective
-from tutti.tasks.training.settings import TrainerSettings
 from tutti.tasks.training.trainer.batching import MicroBatch, collate, row_groups
 from tutti.tasks.training.trainer.flops import peak_flops, size_of, step_flops
 from tutti.tasks.training.trainer.model import Policy

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tutti.tasks.agents.models.calls import read_calls
-from tutti.tasks.serving import Dialect
+from tutti.tasks.serving.registry import Dialect
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers(-(2**40), 2**40) | st.text(max_size=20),

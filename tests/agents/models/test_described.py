@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from tutti.tasks.agents.models.calls import as_text, read_calls
 from tutti.tasks.agents.tools.tool import TOOL_SCHEMAS
-from tutti.tasks.serving import Dialect
+from tutti.tasks.serving.registry import Dialect
 
 ASKED = [{"role": "system", "content": "Be brief."}, {"role": "user", "content": "what is os?"}]
 WRITTEN = [name for name in get_args(Dialect) if name != "openai"]

@@ -4,7 +4,7 @@ model's name."""
 import pytest
 
 from tests.agents.orchestrator.play import PROBLEM, expert
-from tutti.tasks.agents.context import Message
+from tutti.tasks.agents.models.context import Message
 from tutti.tasks.agents.orchestrator.agent_file import SearchTool
 from tutti.tasks.agents.orchestrator.evidence import (
     answer_messages,

@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from tests.agents.orchestrator.play import Script, expert, experts_of
-from tutti.tasks.agents.context import FIRST_RATIO, Message
+from tutti.tasks.agents.models.context import FIRST_RATIO, Message
 from tutti.tasks.agents.orchestrator.agent_file import Expert
 from tutti.tasks.agents.orchestrator.escalate import Consultation, TokenMeasures
 

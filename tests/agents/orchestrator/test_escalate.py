@@ -7,8 +7,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.agents.orchestrator.play import PROBLEM, Script, expert, experts_of
-from tutti.tasks.agents.context import Message
+from tutti.tasks.agents.models.context import Message
 from tutti.tasks.agents.models.model import ContextExceeded
+from tutti.tasks.agents.models.prompts import last_boxed
 from tutti.tasks.agents.orchestrator.agent_file import Tool
 from tutti.tasks.agents.orchestrator.escalate import (
     AnswerOutcome,
@@ -16,7 +17,6 @@ from tutti.tasks.agents.orchestrator.escalate import (
     Consultation,
     TokenMeasures,
 )
-from tutti.tasks.agents.prompts import last_boxed
 
 TOOL = Tool.model_validate(
     {

@@ -12,7 +12,7 @@ from tests.benchmarks.conftest import write_lines
 from tutti.tasks.benchmarks import BadRow, Source, Task, benchmark_named
 from tutti.tasks.benchmarks.ruler.benchmark import count_words, generate
 from tutti.tasks.benchmarks.ruler.tasks import TASKS
-from tutti.tasks.project import PROJECT
+from tutti.tasks.platform.project import PROJECT
 from tutti.tasks.scoring import ScoringResources, Submission
 
 RULER = benchmark_named("ruler")

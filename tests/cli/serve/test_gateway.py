@@ -23,7 +23,7 @@ from typer.testing import CliRunner, Result
 from tests.serving.weights.checkpoints import make_checkpoint
 from tutti import storage
 from tutti.cli.main import app
-from tutti.tasks.project import PROJECT
+from tutti.tasks.platform.project import PROJECT
 from tutti.tasks.serving.gateway import GatewaySettings
 from tutti.tasks.serving.scheduling import POLICIES
 

@@ -10,7 +10,7 @@ from tutti.cli.main import app
 from tutti.cli.serve.gpus import COLUMNS, told_holders
 from tutti.cli.setup.doctor import Place, look_gpu_holders
 from tutti.storage import open_catalog
-from tutti.tasks.gpus import GpuClaim, lease_gpus
+from tutti.tasks.platform.gpus import GpuClaim, lease_gpus
 
 
 @pytest.fixture(autouse=True)

@@ -20,7 +20,7 @@ from tests.ports import free_ports
 from tutti.cli.setup import doctor, fixes
 from tutti.cli.setup.doctor import Check, Finding, Place, Probe, as_json, examine, exit_code, render
 from tutti.tasks import sandbox
-from tutti.tasks.project import PROJECT
+from tutti.tasks.platform.project import PROJECT
 
 SECRET = "sk-never-shown-4711"
 

@@ -22,7 +22,7 @@ from tutti.flows.find import find_concurrency
 from tutti.flows.nightly import nightly
 from tutti.flows.serve import serve_models
 from tutti.flows.sweep import eval_sweep
-from tutti.tasks.project import MODELS
+from tutti.tasks.platform.project import MODELS
 from tutti.tasks.sweeps.spec import Suite
 
 CHOICES = {

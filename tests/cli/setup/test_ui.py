@@ -16,9 +16,9 @@ import yaml
 from prefect import Flow
 
 from tests.ports import free_ports
-from tutti.cli.failures import UsageError
+from tutti.cli.base.failures import UsageError
 from tutti.cli.setup import deployments, ui
-from tutti.tasks.project import PROJECT
+from tutti.tasks.platform.project import PROJECT
 
 TEXT = (PROJECT / "prefect.yaml").read_text()
 DEPLOYMENTS: dict[str, dict[str, Any]] = {d["name"]: d for d in yaml.safe_load(TEXT)["deployments"]}

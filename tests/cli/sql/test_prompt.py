@@ -23,7 +23,7 @@ from prompt_toolkit.output import DummyOutput
 from tutti.cli.sql.completion import Names, SqlCompleter, is_complete, named_in
 from tutti.cli.sql.prompt import COMMANDS, Shell, session, show, talk
 from tutti.storage import Catalog, Home, commit, connect, open_catalog
-from tutti.tasks.project import PROJECT
+from tutti.tasks.platform.project import PROJECT
 
 CTRL_C, CTRL_D, TAB = "\x03", "\x04", "\t"
 

@@ -7,7 +7,7 @@ import pandas as pd  # type: ignore[import-untyped]
 import pytest
 
 from tutti import storage
-from tutti.cli.failures import UsageError
+from tutti.cli.base.failures import UsageError
 from tutti.cli.store.exports import EXPORTS, TABLES, ExportRequest
 
 

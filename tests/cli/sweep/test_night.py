@@ -10,7 +10,7 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from tutti import storage
-from tutti.cli.failures import ExitCode, UsageError
+from tutti.cli.base.failures import ExitCode, UsageError
 from tutti.cli.main import app
 from tutti.cli.sweep.run import run_night
 from tutti.flows.nightly import nightly

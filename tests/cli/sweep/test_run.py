@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from tutti import storage
-from tutti.cli.failures import ExitCode
+from tutti.cli.base.failures import ExitCode
 from tutti.cli.sweep import run as verb
 from tutti.storage import catalog as cat
 from tutti.tasks.sweeps.spec import Policy, Suite

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner, Result
 
-from tutti.cli.failures import ExitCode
+from tutti.cli.base.failures import ExitCode
 from tutti.cli.main import app
 from tutti.cli.sweep import run
 from tutti.cli.sweep import run as run_module

@@ -7,7 +7,7 @@ import pytest
 from duckdb import DuckDBPyConnection
 
 from tutti.tasks.reporting import Report, build_report
-from tutti.tasks.reporting.efficiency import SLACK, Efficiency, Estimate, efficiencies
+from tutti.tasks.reporting.measures.efficiency import SLACK, Efficiency, Estimate, efficiencies
 from tutti.tasks.sweeps.results import summarise
 from tutti.tasks.sweeps.results.reached import Reached, client_fault
 from tutti.tasks.sweeps.results.summary import cells_of

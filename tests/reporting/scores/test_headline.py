@@ -19,9 +19,9 @@ from rich.console import Console
 from tutti import storage
 from tutti.storage import catalog as cat
 from tutti.tasks.reporting import Report, build_report
-from tutti.tasks.reporting.failures import PARTLY, WRONG
-from tutti.tasks.reporting.text.numbers import MEAN_SCORE
-from tutti.tasks.reporting.text.terminal import terminal_table
+from tutti.tasks.reporting.measures.failures import PARTLY, WRONG
+from tutti.tasks.reporting.measures.numbers import MEAN_SCORE
+from tutti.tasks.reporting.terminal import terminal_table
 from tutti.tasks.scoring.statistics import mean_interval
 from tutti.tasks.sweeps.analysis.compare import sampled
 from tutti.tasks.sweeps.results import summarise
@@ -108,7 +108,7 @@ def test_failures_say_partly_right(page: Report) -> None:
 def test_a_score_of_0_is_a_wrong_answer(tmp_path: Path) -> None:
     home = store(tmp_path, {"a": [0.0], "b": [0.5], "c": [1.0]}, DECLARED)
     with closing(storage.connect(home)) as connection, focus(connection, ["s"]) as focused:
-        from tutti.tasks.reporting.failures import failures
+        from tutti.tasks.reporting.measures.failures import failures
 
         assert {each.error: each.n for each in failures(focused, ["s"])} == {WRONG: 1, PARTLY: 1}
 
@@ -219,7 +219,7 @@ def test_accuracy_se_is_that_of_the_statistics(tmp_path: Path) -> None:
 
 def test_scores_by_subset(tmp_path: Path) -> None:
     """By the attribute that the task set names, else `subset_for_metrics`; others are left out."""
-    from tutti.tasks.reporting.families import subset_scores
+    from tutti.tasks.reporting.measures.families import subset_scores
 
     home = store(tmp_path, {"a": [0.5], "b": [1.0], "c": [0.0]}, {**DECLARED, "subsets": "level"})
     slots = {"a": {"level": "5"}, "b": {"level": "5"}, "c": {"subset_for_metrics": "algebra"}}

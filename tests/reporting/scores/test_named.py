@@ -15,8 +15,8 @@ from tutti.storage import catalog as cat
 from tutti.tasks.benchmarks import BENCHMARKS
 from tutti.tasks.benchmarks.benchmark import Headline
 from tutti.tasks.reporting import build_report
-from tutti.tasks.reporting.named import NamedMetric, named_metrics
-from tutti.tasks.reporting.text.terminal import terminal_tables
+from tutti.tasks.reporting.measures.named import NamedMetric, named_metrics
+from tutti.tasks.reporting.terminal import terminal_tables
 from tutti.tasks.sweeps.results.tables import focus
 
 Detail = dict[str, Any] | None

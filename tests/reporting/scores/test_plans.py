@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from tests.reporting.scores.test_named import declared, metrics
-from tutti.tasks.reporting.named import plan_measures, tool_f1
+from tutti.tasks.reporting.measures.named import plan_measures, tool_f1
 
 
 def figures(right: str = "", missed: str = "", surplus: str = "", **more: Any) -> dict[str, Any]:

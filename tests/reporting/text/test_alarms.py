@@ -8,7 +8,7 @@ from duckdb import DuckDBPyConnection
 from rich.console import Console
 
 from tutti.tasks.reporting import build_report
-from tutti.tasks.reporting.text.terminal import terminal_summary
+from tutti.tasks.reporting.terminal import terminal_summary
 
 Connect = Callable[..., DuckDBPyConnection]
 

@@ -9,7 +9,7 @@ from duckdb import DuckDBPyConnection
 
 from tutti.tasks.reporting import Report, build_report
 from tutti.tasks.reporting.publish import page_address
-from tutti.tasks.reporting.text.terminal import results_page
+from tutti.tasks.reporting.terminal import results_page
 
 ADDRESS = "http://127.0.0.1:4201/report-1/index.html"
 Connect = Callable[..., DuckDBPyConnection]

@@ -2,7 +2,15 @@
 
 import pytest
 
-from tutti.tasks.reporting.text.numbers import ABSENT, number, p_value, rate, seconds, share, usd
+from tutti.tasks.reporting.measures.numbers import (
+    ABSENT,
+    number,
+    p_value,
+    rate,
+    seconds,
+    share,
+    usd,
+)
 
 
 @pytest.mark.parametrize(

@@ -10,12 +10,12 @@ from duckdb import DuckDBPyConnection
 from rich.console import Console
 
 from tutti.tasks.reporting import Report, family_scores, family_table
-from tutti.tasks.reporting.efficiency import efficiencies
-from tutti.tasks.reporting.failures import Failure
-from tutti.tasks.reporting.pairs import noise_floor
-from tutti.tasks.reporting.table import Table
+from tutti.tasks.reporting.measures.efficiency import efficiencies
+from tutti.tasks.reporting.measures.failures import Failure
+from tutti.tasks.reporting.measures.pairs import noise_floor
+from tutti.tasks.reporting.measures.table import Table
+from tutti.tasks.reporting.terminal import markdown_table, terminal_table, terminal_tables
 from tutti.tasks.reporting.text.columns import efficiency
-from tutti.tasks.reporting.text.terminal import markdown_table, terminal_table, terminal_tables
 from tutti.tasks.sweeps.results import summarise
 from tutti.tasks.sweeps.results.summary import cells_of
 from tutti.tasks.sweeps.results.tables import focus

@@ -18,9 +18,9 @@ from tests.scoring.cheats.targets import TARGETS
 from tutti.tasks.sandbox import Sandbox, SandboxLimits
 from tutti.tasks.sandbox.walls import strongest_level
 from tutti.tasks.scoring import Score, ScoringResources, Submission
-from tutti.tasks.scoring.code import Code
 from tutti.tasks.scoring.lean.scorer import Lean4Strict
-from tutti.tasks.scoring.sql import BirdMeasure, Sql
+from tutti.tasks.scoring.rules.code import Code
+from tutti.tasks.scoring.rules.sql import BirdMeasure, Sql
 
 AT_ONCE = 2
 LIMITS = SandboxLimits(seconds=3.0)

@@ -17,8 +17,8 @@ from tutti.tasks.scoring import (
     ScoringResources,
     Submission,
 )
-from tutti.tasks.scoring.judged import VERDICTS, Judge, Pairwise, Rubric
 from tutti.tasks.scoring.metrics.judges import agreement
+from tutti.tasks.scoring.rules.judged import VERDICTS, Judge, Pairwise, Rubric
 
 YES, NO, SILENT = "Same.\nVerdict: correct", "Verdict: incorrect", "I think it is correct"
 QUESTION = {"question": "2 + 2?", "answer": "4"}

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from tests.scoring.conftest import ToldJudge
 from tutti.tasks.scoring import Score, ScorerFailed, ScoringResources, Submission
-from tutti.tasks.scoring.judged import Rubric
+from tutti.tasks.scoring.rules.judged import Rubric
 
 SPOKEN = [{"role": "user", "content": "hello"}, {"role": "assistant", "content": "go away"}]
 

@@ -10,8 +10,7 @@ from typing import Any
 import pytest
 
 from tutti.storage import Home
-from tutti.tasks.project import PROJECT
-from tutti.tasks.serving import Model, ModelsEnvironmentMissing, RegistryError
+from tutti.tasks.platform.project import PROJECT
 from tutti.tasks.serving.engines.commands import (
     Build,
     Source,
@@ -21,6 +20,8 @@ from tutti.tasks.serving.engines.commands import (
     require_device,
 )
 from tutti.tasks.serving.engines.flags import VARIABLE, parsers_of
+from tutti.tasks.serving.processes import ModelsEnvironmentMissing, RegistryError
+from tutti.tasks.serving.registry import Model
 from tutti.tasks.serving.registry.settings import EngineSettings
 
 CPU = Build(Path("/env/bin/python"), {"vllm": "0.32.0"}, "cpu")

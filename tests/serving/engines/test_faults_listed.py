@@ -4,7 +4,7 @@ import ast
 import re
 from pathlib import Path
 
-from tutti.tasks.project import PROJECT
+from tutti.tasks.platform.project import PROJECT
 
 TABLE = re.compile(r"^## Faults\n.*?(?=^## |\Z)", re.MULTILINE | re.DOTALL)
 REFERENCE = re.compile(r"^`([\w/]+\.py)::(\w+)`$")

@@ -16,9 +16,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tutti.storage import Catalog
-from tutti.tasks.gpus import Gpu, Inventory
-from tutti.tasks.project import PROJECT
-from tutti.tasks.serving import Model, RegistryError
+from tutti.tasks.platform.gpus import Gpu, Inventory
+from tutti.tasks.platform.project import PROJECT
 from tutti.tasks.serving.engines import Engine, known_cache
 from tutti.tasks.serving.engines.fitting import (
     CacheRecord,
@@ -30,6 +29,8 @@ from tutti.tasks.serving.engines.fitting import (
     reported_cache,
 )
 from tutti.tasks.serving.engines.flags import Launch, Parsers
+from tutti.tasks.serving.processes import RegistryError
+from tutti.tasks.serving.registry import Model
 from tutti.tasks.serving.registry.settings import EngineSettings
 from tutti.tasks.serving.weights import kv_need
 

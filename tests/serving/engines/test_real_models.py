@@ -13,13 +13,14 @@ from typing import Any
 import pytest
 
 from tutti.storage import Home
-from tutti.tasks.gpus import Gpu, Inventory
-from tutti.tasks.project import POCKET, models_python_path
-from tutti.tasks.serving import Model, RegistryError
+from tutti.tasks.platform.gpus import Gpu, Inventory
+from tutti.tasks.platform.project import POCKET, models_python_path
 from tutti.tasks.serving.engines.checking import OF_OTHER_DEVICE, check_launches
 from tutti.tasks.serving.engines.commands import Build, Source, build_of, launch_of
 from tutti.tasks.serving.engines.fitting import fit_of, refuse_what_does_not_fit
 from tutti.tasks.serving.engines.flags import Launch
+from tutti.tasks.serving.processes import RegistryError
+from tutti.tasks.serving.registry import Model
 
 CONFIGS = Path(__file__).parents[1] / "weights" / "configs"
 FP8 = {"quant_method": "fp8", "activation_scheme": "dynamic"}

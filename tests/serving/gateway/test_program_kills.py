@@ -16,7 +16,7 @@ from aiohttp.test_utils import TestServer
 from tests.serving.engine_double import EngineDouble
 from tutti import storage
 from tutti.storage.maintenance import verify
-from tutti.tasks.project import PROJECT
+from tutti.tasks.platform.project import PROJECT
 
 ROUNDS, PROGRAMS, CALLS = 3, 6, 4
 START_S = 120.0

@@ -9,7 +9,7 @@ from aiohttp import web
 from aiohttp.test_utils import TestServer
 
 from tests.serving.engine_double import EngineDouble, completion
-from tutti.tasks.serving import Model
+from tutti.tasks.serving.registry import Model
 from tutti.tasks.serving.served.probing import Probe, probe_model
 
 CALL = {"id": "c1", "type": "function"}

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tutti.tasks.project import POCKET
+from tutti.tasks.platform.project import POCKET
 from tutti.tasks.serving.weights import Fit, kv_need
 
 MODELS = {

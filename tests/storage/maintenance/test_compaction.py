@@ -11,10 +11,10 @@ import sqlalchemy as sa
 
 from tutti import storage
 from tutti.storage import catalog as cat
-from tutti.storage.columns import OLDEST_READ, SCHEMA_VERSION
+from tutti.storage.base.columns import OLDEST_READ, SCHEMA_VERSION
 from tutti.storage.maintenance import compact, compaction, verify
 from tutti.storage.maintenance.compaction import CompactionReport
-from tutti.storage.readers import read_whole
+from tutti.storage.read.readers import read_whole
 from tutti.storage.write.writer import settle, write_part
 
 STORES = Path(__file__).parents[1] / "stores"

@@ -15,11 +15,12 @@ import sqlalchemy as sa
 
 from tutti import storage
 from tutti.storage import catalog as cat
-from tutti.storage import home, leases
+from tutti.storage.base import home
+from tutti.storage.catalog import leases
 from tutti.storage.maintenance import compact, verification, verify
 from tutti.storage.programs.states import begin_program
 from tutti.storage.programs.tally import ProgramCell
-from tutti.storage.views import connect
+from tutti.storage.read.views import connect
 
 
 def part(home: storage.Home, table: str) -> Path:
@@ -198,7 +199,7 @@ def test_a_copied_store_is_hashed_once_and_then_opens_as_before(
     subprocess.run(["cp", "-r", str(filled.home.root), str(tmp_path / "copy")], check=True)
     home = storage.Home(tmp_path / "copy")
     storage.connect(home).close()
-    monkeypatch.setattr("tutti.storage.readers.hashlib.sha256", None)
+    monkeypatch.setattr("tutti.storage.read.readers.hashlib.sha256", None)
     storage.connect(home).close()
 
 

@@ -3,7 +3,8 @@
 import duckdb
 import pyarrow as pa
 
-from tutti.storage import COLUMNS, views
+from tutti.storage import COLUMNS
+from tutti.storage.read import views
 
 
 def connect() -> duckdb.DuckDBPyConnection:

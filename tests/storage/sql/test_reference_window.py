@@ -30,7 +30,7 @@ from tests.storage.reference_run import (
 )
 from tutti import storage
 from tutti.storage.write.encode import TABLES
-from tutti.tasks.exchange.imported import ImportedRecords, ImportIssue
+from tutti.tasks.exchange.base.imported import ImportedRecords, ImportIssue
 from tutti.tasks.exchange.loader import load
 from tutti.tasks.exchange.thunderagent.read import read
 from tutti.tasks.exchange.thunderagent.write import (

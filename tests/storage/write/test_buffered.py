@@ -12,9 +12,10 @@ import pytest
 import sqlalchemy as sa
 
 from tutti import storage
-from tutti.storage import BufferedWriter, Group, leases
+from tutti.storage import BufferedWriter, Group
 from tutti.storage import catalog as cat
-from tutti.storage.home import LocalFiles
+from tutti.storage.base.home import LocalFiles
+from tutti.storage.catalog import leases
 from tutti.storage.write import buffered
 from tutti.storage.write import writer as writer_module
 from tutti.storage.write.writer import commit_tables, write_part

@@ -12,7 +12,7 @@ from tests.sweeps.conftest import Sweep, plan_of
 from tests.sweeps.tasks_entered import enter_tasks
 from tutti import storage
 from tutti.storage import Catalog, Home, query
-from tutti.tasks.identity import NOT_IN_ID
+from tutti.tasks.platform.identity import NOT_IN_ID
 from tutti.tasks.scoring import JudgeSettings, ScorerFailed
 from tutti.tasks.serving.registry.models import Model
 from tutti.tasks.sweeps.analysis.arena import (

@@ -9,7 +9,7 @@ from tests.sweeps.conftest import Sweep, plan_of
 from tests.sweeps.tasks_entered import enter_tasks
 from tutti.storage import commit
 from tutti.tasks.scoring import SCORERS, Score, ScorerFailed, ScoringResources, Submission
-from tutti.tasks.scoring.short_answer import Exact
+from tutti.tasks.scoring.rules.short_answer import Exact
 from tutti.tasks.sweeps.analysis.rescore import ScoringRequest, _scorer_of, rescore
 from tutti.tasks.sweeps.plan.estimate import outlook_of
 from tutti.tasks.sweeps.spec.suite import SuiteError

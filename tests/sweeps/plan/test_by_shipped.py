@@ -13,7 +13,7 @@ from tests.deployments.tau2_standin import install_into
 from tests.deployments.test_tau2_episode import TASKS
 from tests.sweeps.conftest import config_of
 from tutti.tasks.agents.commands.shipped import TAU2, shipped_harness
-from tutti.tasks.serving import Model
+from tutti.tasks.serving.registry import Model
 from tutti.tasks.sweeps.plan.plan import plan_of, sweep_content
 from tutti.tasks.sweeps.plan.roles import Roles, ServedModel
 from tutti.tasks.sweeps.plan.task_set import TaskSet, select_tasks

@@ -4,7 +4,7 @@ import pytest
 
 from tests.sweeps.conftest import SUITE, Sweep, plan_of
 from tutti.tasks.scoring import SCORERS
-from tutti.tasks.scoring.short_answer import Exact
+from tutti.tasks.scoring.rules.short_answer import Exact
 from tutti.tasks.sweeps.plan.estimate import detectable_line, detectable_words, outlook_of
 
 GRID = SUITE.model_copy(update={"concurrency": (2, 4), "policies": ("passthrough", "cap")})

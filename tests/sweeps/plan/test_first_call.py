@@ -13,9 +13,9 @@ from aiohttp.test_utils import TestServer
 from tests.serving.engine_double import EngineDouble, is_first_call
 from tests.sweeps.run.test_restarts import suite_of
 from tutti import storage
-from tutti.tasks.progress import StageLog
-from tutti.tasks.runs import Run
-from tutti.tasks.serving import EngineFailed
+from tutti.tasks.platform.progress import StageLog
+from tutti.tasks.platform.progress.runs import Run
+from tutti.tasks.serving.processes import EngineFailed
 from tutti.tasks.sweeps.plan import deployment
 from tutti.tasks.sweeps.run.sweep import run_suite
 

@@ -14,7 +14,7 @@ from tests.sweeps.plan.test_benchmarks import plan_of
 from tutti import storage
 from tutti.tasks.benchmarks import BenchmarkError
 from tutti.tasks.benchmarks.errors import BadBenchmarkFile
-from tutti.tasks.project import PROJECT
+from tutti.tasks.platform.project import PROJECT
 from tutti.tasks.sweeps.analysis.rescore import rescore
 from tutti.tasks.sweeps.plan.estimate import outlook_of
 from tutti.tasks.sweeps.plan.plan import grid_id_of

@@ -10,7 +10,7 @@ from aiohttp import web
 from tests.serving.engine_double import completion
 from tests.sweeps.conftest import SUITE, Agent, Sweep, config_of, make_tasks
 from tutti import storage
-from tutti.tasks.serving import Model
+from tutti.tasks.serving.registry import Model
 from tutti.tasks.sweeps.analysis.programs import LabelAgreement
 from tutti.tasks.sweeps.analysis.rescore import Judging, rescore
 from tutti.tasks.sweeps.plan.checks import refuse, role_faults

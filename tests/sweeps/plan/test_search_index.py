@@ -19,7 +19,7 @@ from tests.sweeps.plan.test_own_benchmarks import PAGE, folder
 from tutti import storage
 from tutti.tasks.benchmarks import benchmark_named
 from tutti.tasks.benchmarks.benchmark import tool, tool_call
-from tutti.tasks.progress import StageLog
+from tutti.tasks.platform.progress import StageLog
 from tutti.tasks.retrieval import build_index
 from tutti.tasks.retrieval.passage import Passage
 from tutti.tasks.sweeps.plan import library

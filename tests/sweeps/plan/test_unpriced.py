@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from tests.sweeps.conftest import plan_of
-from tutti.tasks.serving import Model
+from tutti.tasks.serving.registry import Model
 from tutti.tasks.sweeps.plan import ServedModel
 from tutti.tasks.sweeps.plan.estimate import unpriced_line, unpriced_models
 from tutti.tasks.sweeps.plan.roles import Roles

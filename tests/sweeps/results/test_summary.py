@@ -7,8 +7,8 @@ import pytest
 from duckdb import DuckDBPyConnection
 
 from tutti.tasks.reporting import family_scores
-from tutti.tasks.reporting.families import all_families
 from tutti.tasks.reporting.figures.timelines import HIT_RATIO, RATE_SQL, RUNNING, SERIES_SQL
+from tutti.tasks.reporting.measures.families import all_families
 from tutti.tasks.sweeps.results import CellSummary, summarise
 from tutti.tasks.sweeps.results.summary import load_points
 from tutti.tasks.sweeps.results.tables import focus, rows, rows_by

@@ -12,7 +12,7 @@ from tests.reporting.conftest import LOAD, Connect, build_store
 from tutti import storage
 from tutti.storage import connect
 from tutti.tasks.reporting.page import Report, build_report
-from tutti.tasks.reporting.text.terminal import terminal_tables
+from tutti.tasks.reporting.terminal import terminal_tables
 from tutti.tasks.sweeps.results import summarise
 
 

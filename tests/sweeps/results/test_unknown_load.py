@@ -5,10 +5,10 @@ from pathlib import Path
 
 from tutti import storage
 from tutti.tasks.exchange import ImportedAttempt
-from tutti.tasks.exchange.imported import Cell
+from tutti.tasks.exchange.base.imported import Cell
 from tutti.tasks.exchange.loader import load
+from tutti.tasks.reporting.measures.numbers import ABSENT, at_once
 from tutti.tasks.reporting.text.columns import IDENTITY, OUTCOME
-from tutti.tasks.reporting.text.numbers import ABSENT, at_once
 from tutti.tasks.reporting.text.words import load_findings
 from tutti.tasks.sweeps.results.summary import load_points, summarise, with_known_load
 

@@ -14,7 +14,7 @@ from tests.deployments.test_tau2_episode import TASKS
 from tests.serving.engine_double import completion
 from tests.sweeps.conftest import Agent, Sweep
 from tutti import storage
-from tutti.tasks.serving import Model
+from tutti.tasks.serving.registry import Model
 from tutti.tasks.sweeps.plan.config import CellConfig
 from tutti.tasks.sweeps.plan.plan import Plan
 from tutti.tasks.sweeps.plan.plan import plan_of as make_plan

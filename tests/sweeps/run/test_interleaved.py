@@ -12,9 +12,9 @@ from aiohttp.test_utils import TestServer
 
 from tests.serving.engine_double import EngineDouble
 from tutti import storage
-from tutti.tasks.progress import StageLog
-from tutti.tasks.runs import Run
-from tutti.tasks.serving import pick_models
+from tutti.tasks.platform.progress import StageLog
+from tutti.tasks.platform.progress.runs import Run
+from tutti.tasks.serving.registry import pick_models
 from tutti.tasks.sweeps.plan.config import CellConfig
 from tutti.tasks.sweeps.plan.plan import plan_of
 from tutti.tasks.sweeps.plan.task_set import TaskSet

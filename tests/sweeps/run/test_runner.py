@@ -11,9 +11,10 @@ from aiohttp import web
 from tests.serving.engine_double import USAGE, completion
 from tests.sweeps.conftest import SUITE, Sweep, plan_of
 from tutti import storage
-from tutti.storage import artifact_id, leases
+from tutti.storage import artifact_id
 from tutti.storage import catalog as cat
-from tutti.tasks.serving import EngineFailed
+from tutti.storage.catalog import leases
+from tutti.tasks.serving.processes import EngineFailed
 
 COUNTED = "status in ('ok', 'limit', 'model_error')"
 

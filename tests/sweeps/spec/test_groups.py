@@ -15,7 +15,7 @@ from pydantic import ValidationError
 from tests.sweeps.plan.test_identity import CHANGES, NEEDS
 from tutti.flows.sweep import eval_sweep
 from tutti.tasks.nights import read_night
-from tutti.tasks.project import SUITES
+from tutti.tasks.platform.project import SUITES
 from tutti.tasks.sweeps.spec.marks import Group, places_of
 from tutti.tasks.sweeps.spec.suite import (
     PLACES,

@@ -17,7 +17,7 @@ from tutti.tasks.agents import AttemptLimits, run_attempt
 from tutti.tasks.agents.models import ChatModel, NoOpModel, OracleModel
 from tutti.tasks.agents.tools import Environment, SearchTool, Toolbox
 from tutti.tasks.benchmarks import Benchmark, BenchmarkError, Source, Task, load_prompt
-from tutti.tasks.progress import StageLog
+from tutti.tasks.platform.progress import StageLog
 from tutti.tasks.sandbox import NO_WALLS, NoSandbox
 from tutti.tasks.scoring import ScoringResources, Submission
 from tutti.tasks.sweeps import SuiteError
@@ -25,7 +25,7 @@ from tutti.tasks.sweeps.plan import SearchService, TaskSet, library
 from tutti.tasks.sweeps.plan.checks import refuse, search_faults
 from tutti.tasks.sweeps.spec import Suite
 from tutti.tasks.synthesis import DocumentsRequest, document_benchmark
-from tutti.tasks.synthesis.documents.from_passages import solve
+from tutti.tasks.synthesis.documents.base.from_passages import solve
 from tutti.tasks.synthesis.documents.judging import PassageSource
 from tutti.tasks.task_sets import TASK, TASKS, read_tasks
 

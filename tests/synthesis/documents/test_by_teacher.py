@@ -8,8 +8,8 @@ import pytest
 from tests.synthesis.teacher.conftest import NewTeacher, new_teacher
 from tests.synthesis.teacher.scripted_endpoint import ScriptedEndpoint, serving
 from tutti.tasks.retrieval import Passage
+from tutti.tasks.synthesis.documents.base.question import DocumentQuestion, document_task
 from tutti.tasks.synthesis.documents.by_teacher import ask_about_documents, question_reason
-from tutti.tasks.synthesis.documents.question import DocumentQuestion, document_task
 from tutti.tasks.synthesis.teacher import read_prompts
 
 __all__ = ["new_teacher"]

@@ -13,13 +13,13 @@ from tests.synthesis.documents.corpora import ROOMS, index_of, write_files
 from tutti import storage
 from tutti.tasks.retrieval import IndexSpec, Passage, build_index
 from tutti.tasks.synthesis.documents import judging
-from tutti.tasks.synthesis.documents.corpus import Corpus, open_corpus
-from tutti.tasks.synthesis.documents.from_passages import GAP
+from tutti.tasks.synthesis.documents.base.corpus import Corpus, open_corpus
+from tutti.tasks.synthesis.documents.base.from_passages import GAP
+from tutti.tasks.synthesis.documents.base.question import quotation
 from tutti.tasks.synthesis.documents.gates import DOCUMENT_GATES
 from tutti.tasks.synthesis.documents.gates.gate import QuestionContext
 from tutti.tasks.synthesis.documents.gates.parses import shown_of
 from tutti.tasks.synthesis.documents.judging import candidates_of, judge
-from tutti.tasks.synthesis.documents.question import quotation
 from tutti.tasks.synthesis.gating.wording import spaced
 from tutti.tasks.task_sets import Task
 

@@ -8,9 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tutti.tasks.retrieval import Passage
-from tutti.tasks.synthesis.documents.from_passages import questions_from_passages, solve
+from tutti.tasks.synthesis.documents.base.from_passages import questions_from_passages, solve
+from tutti.tasks.synthesis.documents.base.question import document_task, source_reason
 from tutti.tasks.synthesis.documents.gates.example import KEY, LAMP, PUMP, RUNS, VALVE
-from tutti.tasks.synthesis.documents.question import document_task, source_reason
 from tutti.tasks.task_sets import Task
 
 

@@ -10,7 +10,7 @@ import pytest
 from tests.conftest import NewCatalog
 from tutti import storage
 from tutti.tasks.retrieval import IndexSpec, Passage, build_index
-from tutti.tasks.synthesis.documents.corpus import Corpus, open_corpus
+from tutti.tasks.synthesis.documents.base.corpus import Corpus, open_corpus
 from tutti.tasks.synthesis.documents.gates import DOCUMENT_GATES
 from tutti.tasks.synthesis.documents.gates.gate import QuestionContext
 from tutti.tasks.synthesis.documents.judging import judge

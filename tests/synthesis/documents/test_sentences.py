@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tutti.tasks.retrieval import Passage
-from tutti.tasks.synthesis.documents.sentences import plain_text, read_sentences, sentences_of
+from tutti.tasks.synthesis.documents.base.sentences import plain_text, read_sentences, sentences_of
 
 PAGE = """# A heading that ends. With a point.
 

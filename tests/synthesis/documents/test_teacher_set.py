@@ -20,9 +20,9 @@ from tutti import storage
 from tutti.flows.synthesize import synthesize_tasks
 from tutti.tasks.retrieval import Passage
 from tutti.tasks.synthesis import DocumentsRequest, TeacherPool, count_gates, plan_by_teacher
+from tutti.tasks.synthesis.documents.base.corpus import open_corpus
+from tutti.tasks.synthesis.documents.base.sentences import sentences_of
 from tutti.tasks.synthesis.documents.by_teacher import TeacherPassageSource, parts_of
-from tutti.tasks.synthesis.documents.corpus import open_corpus
-from tutti.tasks.synthesis.documents.sentences import sentences_of
 from tutti.tasks.synthesis.teacher import BudgetSpent, TeacherBudget, TeacherEndpoint, TeacherPrices
 from tutti.tasks.task_sets import NothingMade, make_set
 

@@ -22,10 +22,10 @@ from tutti.flows.index_parameters import IndexParameters
 from tutti.flows.sweep import eval_sweep
 from tutti.flows.synthesize import synthesize_tasks
 from tutti.tasks.benchmarks.benchmark import tool_call
-from tutti.tasks.project import PROJECT
+from tutti.tasks.platform.project import PROJECT
 from tutti.tasks.sweeps.spec import Suite
 from tutti.tasks.synthesis import DocumentsRequest
-from tutti.tasks.synthesis.documents.from_passages import solve
+from tutti.tasks.synthesis.documents.base.from_passages import solve
 from tutti.tasks.task_sets import TASK, TASKS, Task, read_tasks
 
 SIZE = 60

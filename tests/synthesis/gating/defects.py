@@ -12,7 +12,7 @@ from typing import Any
 from tests.synthesis.example import varied
 from tests.synthesis.lending import Lending
 from tutti.tasks.synthesis.domains import Action, Domain, DomainTask, changed_task
-from tutti.tasks.synthesis.programs.program import Knobs
+from tutti.tasks.synthesis.programs.base.program import Knobs
 
 Spoil = Callable[[DomainTask, DomainTask], DomainTask]
 """(a good task, the good one before it) to one with the defect."""

@@ -14,7 +14,7 @@ from tests.synthesis.teacher.scripted_endpoint import ScriptedEndpoint, serving
 from tutti import storage
 from tutti.errors import UsageError
 from tutti.flows.synthesize import synthesize_tasks
-from tutti.tasks.serving import Model
+from tutti.tasks.serving.registry import Model
 from tutti.tasks.synthesis import TeacherDomainSource, TeacherPool, TeacherSetRequest
 from tutti.tasks.synthesis.making.by_teacher import BatchRecorder
 from tutti.tasks.synthesis.teacher import (

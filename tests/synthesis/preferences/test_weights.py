@@ -14,7 +14,7 @@ from tutti.tasks.synthesis.preferences.weights import (
     weights_reason,
     weights_split,
 )
-from tutti.tasks.training import rewards
+from tutti.tasks.training.jobs import rewards
 
 TOOLS = ("calculate", "find_rate", "search")
 

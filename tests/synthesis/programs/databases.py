@@ -14,7 +14,7 @@ from tutti.tasks.synthesis.domains import (
     Toolkit,
     changed_task,
 )
-from tutti.tasks.synthesis.programs.program import Program
+from tutti.tasks.synthesis.programs.base.program import Program
 
 KINDS: dict[str, Any] = {
     "text": str,

@@ -19,7 +19,7 @@ from tests.synthesis.programs.trial import (
 )
 from tutti.tasks.synthesis.domains import DomainTask, changed_task
 from tutti.tasks.synthesis.programs import PROGRAMS
-from tutti.tasks.synthesis.programs.program import leaks, split_of, told_by
+from tutti.tasks.synthesis.programs.base.program import leaks, split_of, told_by
 from tutti.tasks.task_sets import task_line
 
 OURS = ("arithmetic", "knowledge_graph", "workflow")

@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 
 from tutti.tasks.synthesis.programs import PROGRAMS
-from tutti.tasks.synthesis.programs.declared import Declared, WrongDeclaration
-from tutti.tasks.synthesis.programs.desks import DeskProgram
+from tutti.tasks.synthesis.programs.base.declared import Declared, WrongDeclaration
+from tutti.tasks.synthesis.programs.base.desks import DeskProgram
 
 CODE = """
 def lend(db: Db, title: str, days: int = 14) -> Record:

@@ -9,7 +9,7 @@ from tests.synthesis.example import LOOKED_UP
 from tests.synthesis.programs.trial import trial
 from tutti.tasks.synthesis.domains import DomainTask, changed_task
 from tutti.tasks.synthesis.programs import PROGRAMS
-from tutti.tasks.synthesis.programs.program import APART, take_turns
+from tutti.tasks.synthesis.programs.base.program import APART, take_turns
 
 
 def drawing(rng: random.Random, template: str, answers: int) -> Callable[[], DomainTask]:

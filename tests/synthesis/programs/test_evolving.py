@@ -8,7 +8,7 @@ from tutti.tasks.synthesis.domains import DomainTask, changed_task
 from tutti.tasks.synthesis.gating.gate import GateContext
 from tutti.tasks.synthesis.making.by_program import judge
 from tutti.tasks.synthesis.programs import PROGRAMS
-from tutti.tasks.synthesis.programs.program import KNOB, with_harder
+from tutti.tasks.synthesis.programs.base.program import KNOB, with_harder
 
 MEASURES = {"retail": "steps", "bank": "steps", "knowledge_graph": "hops"}
 

@@ -11,8 +11,15 @@ from tests.synthesis.example import EXAMPLE
 from tests.synthesis.programs.databases import made
 from tutti.tasks.synthesis.domains import Action
 from tutti.tasks.synthesis.programs import PROGRAMS
-from tutti.tasks.synthesis.programs.intents import Caller, Composer, Intent, is_plain, listed, money
-from tutti.tasks.synthesis.programs.program import split_of
+from tutti.tasks.synthesis.programs.base.intents import (
+    Caller,
+    Composer,
+    Intent,
+    is_plain,
+    listed,
+    money,
+)
+from tutti.tasks.synthesis.programs.base.program import split_of
 
 
 def intent(name: str, loan: str, communicate: str = "tides") -> Intent:

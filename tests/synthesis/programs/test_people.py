@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tutti.tasks.synthesis.programs.people import numbers, people
+from tutti.tasks.synthesis.programs.base.people import numbers, people
 
 
 @given(st.integers(0, 10_000), st.integers(1, 150), st.integers(0, 5))

@@ -18,7 +18,7 @@ from tutti.tasks.synthesis.domains import (
     Toolkit,
     changed_task,
 )
-from tutti.tasks.synthesis.programs.program import Knobs, Program
+from tutti.tasks.synthesis.programs.base.program import Knobs, Program
 
 
 @dataclass(frozen=True)

@@ -4,8 +4,8 @@ import json
 from pathlib import Path
 from typing import Any
 
-from tutti.tasks.project import MODELS
-from tutti.tasks.serving import read_registry
+from tutti.tasks.platform.project import MODELS
+from tutti.tasks.serving.registry import read_registry
 from tutti.tasks.training import configure_policy
 from tutti.tasks.training.policy import PolicyJob
 

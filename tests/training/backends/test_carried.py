@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 
 from tests.training.backends.policy_jobs import job, written
 from tutti.cli.main import app
-from tutti.tasks.project import PROJECT
+from tutti.tasks.platform.project import PROJECT
 from tutti.tasks.scoring import ScorerFailed, score_text
 from tutti.tasks.training import JobError
 from tutti.tasks.training.backends import POLICY_BACKENDS, policy_backend_of

@@ -21,7 +21,7 @@ from tutti.tasks.training.backends.base import (
     flat,
     known_names,
 )
-from tutti.tasks.training.job import TrainJob
+from tutti.tasks.training.jobs.job import TrainJob
 
 RENDERER = {"renderer": {"name": "qwen3"}}
 """prime-rl trains with typed renderers only, and none is registered for the small model."""

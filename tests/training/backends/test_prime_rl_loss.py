@@ -12,7 +12,7 @@ pytest.importorskip("torch", reason="torch is in the models environment")
 
 import torch
 
-from tutti.tasks.project import PACKAGE
+from tutti.tasks.platform.project import PACKAGE
 
 FILE = PACKAGE / "tasks" / "training" / "backends" / "written" / "tutti_loss.py.txt"
 

@@ -15,8 +15,8 @@ from tests.conftest import NewCatalog
 from tests.training.backends.jobs import conversations, job
 from tests.training.trainer.pocket import POCKET
 from tutti.storage import Home, query
-from tutti.tasks.progress import StageLog
-from tutti.tasks.runs import Run
+from tutti.tasks.platform.progress import StageLog
+from tutti.tasks.platform.progress.runs import Run
 from tutti.tasks.training import TrainingFailed, TrainingSet, fit_set
 from tutti.tasks.training.backends import backend_of, configure, run
 from tutti.tasks.training.backends.base import BackendRefused

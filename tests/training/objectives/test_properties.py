@@ -9,9 +9,9 @@ torch = pytest.importorskip("torch", reason="torch is in the models environment:
 
 from tests.training.objectives.batches import Batch, batch, rows_of  # noqa: E402
 from tests.training.rewards.published import published_weights  # noqa: E402
+from tutti.tasks.training.jobs.rewards import Dialogue, turn_advantages  # noqa: E402
 from tutti.tasks.training.objectives import OBJECTIVES  # noqa: E402
 from tutti.tasks.training.objectives.losses import StepSizes, Tokens, objective  # noqa: E402
-from tutti.tasks.training.rewards import Dialogue, turn_advantages  # noqa: E402
 
 POLICY = ["grpo", "dapo", "dr_grpo", "gspo", "cispo", "reinforce", "epo"]
 EVERY = sorted(OBJECTIVES)

@@ -13,7 +13,7 @@ from pydantic import ValidationError
 
 from tests.sweeps.conftest import config_of, made_task
 from tutti.storage import Home, commit, open_catalog
-from tutti.tasks.project import PROJECT
+from tutti.tasks.platform.project import PROJECT
 from tutti.tasks.serving.registry.models import Model
 from tutti.tasks.training import JobError
 from tutti.tasks.training.policy import (

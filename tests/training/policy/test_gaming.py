@@ -9,7 +9,7 @@ pytest.importorskip("sqlalchemy", reason="the store needs the platform: make tes
 import yaml
 
 from tutti import storage
-from tutti.tasks.project import PROJECT
+from tutti.tasks.platform.project import PROJECT
 from tutti.tasks.training.policy.batch import step_groups
 from tutti.tasks.training.policy.job import PolicyJob
 

@@ -21,14 +21,14 @@ from aiohttp import web
 
 from tests.serving.engine_double import completion
 from tests.sweeps.conftest import Agent, Sweep, catalog, config_of, make_tasks, sweep
-from tutti.tasks.serving import Model
+from tutti.tasks.serving.registry import Model
 from tutti.tasks.sweeps.plan import ServedModel
+from tutti.tasks.training.jobs.stage import WallTimeReached
 from tutti.tasks.training.policy import PolicyCells, PolicyJob, loop, plan_policy
 from tutti.tasks.training.policy.batch import StepBatch
 from tutti.tasks.training.policy.loop import PolicyRun, ServedPolicy
 from tutti.tasks.training.policy.picks import ProcessJudge, numbers_in, read_picks
 from tutti.tasks.training.policy.trainer import StepDone
-from tutti.tasks.training.stage import WallTimeReached
 
 __all__ = ["catalog", "sweep"]
 JUDGE = ServedModel(

@@ -11,8 +11,8 @@ pytest.importorskip("sqlalchemy", reason="the store needs the platform: make tes
 from tests.sweeps.conftest import catalog
 from tutti.storage import Catalog, query
 from tutti.tasks.training import Checkpoint
+from tutti.tasks.training.jobs.stage import record_steps
 from tutti.tasks.training.policy import register
-from tutti.tasks.training.stage import record_steps
 
 __all__ = ["catalog"]
 MADE, BASE = "checkpoint:made", "checkpoint:base"

@@ -10,7 +10,7 @@ import pytest
 
 pytest.importorskip("sqlalchemy", reason="the store needs the platform: make test-fast")
 
-from tutti.tasks.serving import Model
+from tutti.tasks.serving.registry import Model
 from tutti.tasks.sweeps.plan import Adapter
 from tutti.tasks.training.policy import PolicyJob, adapter_of, as_sampled, loop
 from tutti.tasks.training.policy.loop import ServedPolicy

@@ -1,6 +1,6 @@
 """EPO's weights of turns as released, to compare ours with."""
 
-from tutti.tasks.training.rewards import GAMMA, Dialogue, returns
+from tutti.tasks.training.jobs.rewards import GAMMA, Dialogue, returns
 
 
 def published_weights(dialogue: Dialogue, gamma: float = GAMMA) -> list[float]:

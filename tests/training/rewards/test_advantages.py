@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tutti.tasks.training.rewards import (
+from tutti.tasks.training.jobs.rewards import (
     ADVANTAGES,
     RewardError,
     centred,

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tutti.tasks.training.rewards import (
+from tutti.tasks.training.jobs.rewards import (
     RewardError,
     Rollout,
     filtered,

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tutti.tasks.training.rewards import AttemptFeatures, RewardError, preference_rewards
+from tutti.tasks.training.jobs.rewards import AttemptFeatures, RewardError, preference_rewards
 
 
 def attempt(

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.training.rewards.published import published_weights
-from tutti.tasks.training.rewards import (
+from tutti.tasks.training.jobs.rewards import (
     Dialogue,
     RewardError,
     turn_advantages,

@@ -25,7 +25,7 @@ from tests.training.sets.recorded import (
     unrecorded,
 )
 from tutti.storage import Catalog, Home, commit, query
-from tutti.storage.lineage_graph import walk
+from tutti.storage.read.lineage_graph import walk
 from tutti.tasks.training import JobError, TrainingData, TrainingSet, build_set, conversation_set
 from tutti.tasks.training.sets.build import _aside
 from tutti.tasks.training.sets.chosen import PARTNER, SEVERAL, TURNS, TWO_TASKS

@@ -5,7 +5,7 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-from tutti.tasks.training.settings import TrainerSettings
+from tutti.tasks.training.jobs.settings import TrainerSettings
 from tutti.tasks.training.trainer.rows import Row
 
 POCKET = Path(__file__).resolve().parents[3] / "assets" / "pocket"

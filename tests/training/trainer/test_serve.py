@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from tests.training.trainer.pocket import POCKET, random_rows
-from tutti.tasks.training.settings import TrainerSettings
+from tutti.tasks.training.jobs.settings import TrainerSettings
 from tutti.tasks.training.trainer.serve import parts_of, together
 
 pytestmark = [

@@ -14,7 +14,7 @@ from urllib.parse import urlencode, urlsplit
 import orjson
 from pydantic import Field, ValidationInfo, field_validator
 
-from tutti.tasks.config import Strict
+from tutti.tasks.platform import Strict
 from tutti.tasks.serving.metering.metrics import MetricsSampler
 from tutti.tasks.serving.registry.models import ApiPath, Model, Prices
 from tutti.tasks.serving.scheduling import EngineState, Rate

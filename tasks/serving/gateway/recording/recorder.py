@@ -62,7 +62,7 @@ class GatewayRun:
 
     def enter(self) -> None:
         """Enter it as running; end what a killed gateway of that name left. Raises StoreError."""
-        from tutti.tasks.runs import code_version, describe_machine  # only with a name
+        from tutti.tasks.platform.progress import code_version, describe_machine  # only with a name
 
         runs = cat.runs.c
         running = sa.select(cat.runs).where(runs.flow == FLOW, runs.status == "running")

@@ -8,14 +8,14 @@ from itertools import pairwise
 
 import numpy as np
 
-from tutti.tasks.synthesis.documents.from_passages import ASKED
+from tutti.tasks.synthesis.documents.base.from_passages import ASKED
+from tutti.tasks.synthesis.documents.base.question import quotation
 from tutti.tasks.synthesis.documents.gates.example import PASSAGES, maker, question, who
 from tutti.tasks.synthesis.documents.gates.gate import (
     QuestionContext,
     QuestionExamples,
     QuestionGate,
 )
-from tutti.tasks.synthesis.documents.question import quotation
 from tutti.tasks.synthesis.gating.seen import FACTS, WORDS, Fingerprint, hash64, min_hash
 from tutti.tasks.synthesis.gating.wording import spaced, words_of
 from tutti.tasks.task_sets import PASSED, Task, Verdict

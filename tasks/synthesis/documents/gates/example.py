@@ -4,7 +4,11 @@ from dataclasses import replace
 from typing import Any
 
 from tutti.tasks.retrieval import Passage
-from tutti.tasks.synthesis.documents.question import BY_TEACHER, DocumentQuestion, document_task
+from tutti.tasks.synthesis.documents.base.question import (
+    BY_TEACHER,
+    DocumentQuestion,
+    document_task,
+)
 from tutti.tasks.task_sets import Task
 
 PUMP = Passage(

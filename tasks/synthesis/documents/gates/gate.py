@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from tutti.tasks.retrieval import Passage
-from tutti.tasks.synthesis.documents.corpus import Corpus
+from tutti.tasks.synthesis.documents.base.corpus import Corpus
 from tutti.tasks.synthesis.documents.gates.neighbours import Neighbours
 from tutti.tasks.synthesis.gating.seen import Seen
 from tutti.tasks.synthesis.gating.wording import spaced

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from tutti.tasks.retrieval import Passage
-from tutti.tasks.synthesis.documents.from_passages import GAP
+from tutti.tasks.synthesis.documents.base.from_passages import GAP
 from tutti.tasks.synthesis.gating.wording import words_of
 from tutti.tasks.task_sets import Task
 

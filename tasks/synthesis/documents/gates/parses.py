@@ -8,14 +8,14 @@ import re
 from collections.abc import Iterator
 
 from tutti.tasks.scoring import numbers
-from tutti.tasks.synthesis.documents.from_passages import ASKED, GAP
+from tutti.tasks.synthesis.documents.base.from_passages import ASKED, GAP
+from tutti.tasks.synthesis.documents.base.question import DocumentQuestion, quotation, source_reason
 from tutti.tasks.synthesis.documents.gates.example import PASSAGES, maker, question, who
 from tutti.tasks.synthesis.documents.gates.gate import (
     QuestionContext,
     QuestionExamples,
     QuestionGate,
 )
-from tutti.tasks.synthesis.documents.question import DocumentQuestion, quotation, source_reason
 from tutti.tasks.task_sets import Task, verdict
 
 DEBRIS = re.compile(r"[|`{}\\]|\*\*|__|\]\(|</?\w+>|https?:|\.\.\.|…|\[[\w\d]{1,3}\]")

@@ -5,6 +5,7 @@ The agent's tool shows 2 hits per search. Another passage with the whole quotati
 
 from typing import Any
 
+from tutti.tasks.synthesis.documents.base.question import flat
 from tutti.tasks.synthesis.documents.gates.example import PASSAGES, maker, question, who
 from tutti.tasks.synthesis.documents.gates.gate import (
     SEARCHED,
@@ -12,7 +13,6 @@ from tutti.tasks.synthesis.documents.gates.gate import (
     QuestionExamples,
     QuestionGate,
 )
-from tutti.tasks.synthesis.documents.question import flat
 from tutti.tasks.task_sets import Task, Verdict
 
 

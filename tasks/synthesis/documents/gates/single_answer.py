@@ -5,13 +5,13 @@ of the words around the answer in the quotation, by number and by weight.
 """
 
 from tutti.tasks.retrieval import Passage
+from tutti.tasks.synthesis.documents.base.question import quotation
 from tutti.tasks.synthesis.documents.gates.example import PASSAGES, maker, question, who
 from tutti.tasks.synthesis.documents.gates.gate import (
     QuestionContext,
     QuestionExamples,
     QuestionGate,
 )
-from tutti.tasks.synthesis.documents.question import quotation
 from tutti.tasks.synthesis.gating.wording import words_of
 from tutti.tasks.task_sets import Task, Verdict
 

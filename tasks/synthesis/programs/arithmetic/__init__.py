@@ -10,8 +10,8 @@ from tutti.tasks.synthesis.domains import Domain, DomainTask
 from tutti.tasks.synthesis.programs.arithmetic.office import OfficeMaker
 from tutti.tasks.synthesis.programs.arithmetic.solving import solve_sum
 from tutti.tasks.synthesis.programs.arithmetic.templates import HELD_OUT, TEMPLATES, Clerk
-from tutti.tasks.synthesis.programs.declared import DeclaredProgram
-from tutti.tasks.synthesis.programs.program import Knob, Knobs, take_turns, told_by
+from tutti.tasks.synthesis.programs.base.declared import DeclaredProgram
+from tutti.tasks.synthesis.programs.base.program import Knob, Knobs, take_turns, told_by
 
 
 class Arithmetic(DeclaredProgram):

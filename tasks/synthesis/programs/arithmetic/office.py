@@ -6,8 +6,8 @@ from random import Random
 from typing import Any
 
 from tutti.tasks.synthesis.domains import TableSpec
-from tutti.tasks.synthesis.programs.people import NameMaker
-from tutti.tasks.synthesis.programs.program import Knobs, Tables
+from tutti.tasks.synthesis.programs.base.people import NameMaker
+from tutti.tasks.synthesis.programs.base.program import Knobs, Tables
 
 WARES = "flour oil rope paint wire soap tea salt glue wax".split()
 VARIANTS = ("extra", "second choice", "old stock", "sample", "export", "bulk")

@@ -6,7 +6,7 @@ from fractions import Fraction
 from tutti.tasks.agents import Oracle
 from tutti.tasks.synthesis.domains import DomainTask
 from tutti.tasks.synthesis.programs.arithmetic.templates import money
-from tutti.tasks.synthesis.programs.program import Reading, Slots, use
+from tutti.tasks.synthesis.programs.base.program import Reading, Slots, use
 
 
 def solve_sum(task: DomainTask) -> Oracle:

@@ -12,7 +12,7 @@ from random import Random
 from typing import Any
 
 from tutti.tasks.synthesis.domains import Action, Domain, DomainSpec, DomainTask, Scenario
-from tutti.tasks.synthesis.programs.program import (
+from tutti.tasks.synthesis.programs.base.program import (
     Knobs,
     call,
     offered_tools,

@@ -5,9 +5,9 @@ from pathlib import Path
 
 from tutti.tasks.synthesis.programs.bank import solvers, templates
 from tutti.tasks.synthesis.programs.bank.records import BankMaker
-from tutti.tasks.synthesis.programs.desks import DeskProgram, Template
-from tutti.tasks.synthesis.programs.intents import IntentSolver
-from tutti.tasks.synthesis.programs.program import EVOLVED, KNOB, Knob
+from tutti.tasks.synthesis.programs.base.desks import DeskProgram, Template
+from tutti.tasks.synthesis.programs.base.intents import IntentSolver
+from tutti.tasks.synthesis.programs.base.program import EVOLVED, KNOB, Knob
 
 
 class Bank(DeskProgram):

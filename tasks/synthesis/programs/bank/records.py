@@ -3,8 +3,8 @@
 from collections.abc import Iterator
 from random import Random
 
-from tutti.tasks.synthesis.programs.desks import RecordMaker
-from tutti.tasks.synthesis.programs.people import FIRST, LAST, Person
+from tutti.tasks.synthesis.programs.base.desks import RecordMaker
+from tutti.tasks.synthesis.programs.base.people import FIRST, LAST, Person
 
 MERCHANTS = (
     "Harbour Bakery,Northside Grocers,Blue Heron Books,Kestrel Cycles,Juniper Pharmacy,"

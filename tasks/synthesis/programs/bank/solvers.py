@@ -4,9 +4,9 @@ Each solver gets the client's record and its intent's slots, and returns the age
 """
 
 from tutti.tasks.agents import Oracle
-from tutti.tasks.synthesis.programs.desks import Record
-from tutti.tasks.synthesis.programs.intents import money
-from tutti.tasks.synthesis.programs.program import Reading, Slots, find, use
+from tutti.tasks.synthesis.programs.base.desks import Record
+from tutti.tasks.synthesis.programs.base.intents import money
+from tutti.tasks.synthesis.programs.base.program import Reading, Slots, find, use
 
 
 def _theirs(client: Record, what: str, field: str, value: str) -> Reading:

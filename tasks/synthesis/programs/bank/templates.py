@@ -5,9 +5,9 @@ from datetime import date
 
 from tutti.tasks.synthesis.domains import Action
 from tutti.tasks.synthesis.programs.bank.records import draw_name, draw_number
-from tutti.tasks.synthesis.programs.desks import Desk, Record
-from tutti.tasks.synthesis.programs.intents import Intent, is_plain
-from tutti.tasks.synthesis.programs.program import call, call_on
+from tutti.tasks.synthesis.programs.base.desks import Desk, Record
+from tutti.tasks.synthesis.programs.base.intents import Intent, is_plain
+from tutti.tasks.synthesis.programs.base.program import call, call_on
 
 DISPUTES = ("not recognised", "charged twice", "goods never came")
 LOSSES = ("lost", "stolen")

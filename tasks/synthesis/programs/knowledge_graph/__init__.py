@@ -7,12 +7,8 @@ from random import Random
 
 from tutti.tasks.agents import Oracle
 from tutti.tasks.synthesis.domains import Domain, DomainTask
-from tutti.tasks.synthesis.programs.declared import DeclaredProgram
-from tutti.tasks.synthesis.programs.knowledge_graph.graph import Graph
-from tutti.tasks.synthesis.programs.knowledge_graph.solving import solve_question
-from tutti.tasks.synthesis.programs.knowledge_graph.templates import HELD_OUT, TEMPLATES, Asker
-from tutti.tasks.synthesis.programs.knowledge_graph.world import KINDS, build_records, table_of
-from tutti.tasks.synthesis.programs.program import (
+from tutti.tasks.synthesis.programs.base.declared import DeclaredProgram
+from tutti.tasks.synthesis.programs.base.program import (
     EVOLVED,
     KNOB,
     Knob,
@@ -22,6 +18,10 @@ from tutti.tasks.synthesis.programs.program import (
     told_by,
     with_harder,
 )
+from tutti.tasks.synthesis.programs.knowledge_graph.graph import Graph
+from tutti.tasks.synthesis.programs.knowledge_graph.solving import solve_question
+from tutti.tasks.synthesis.programs.knowledge_graph.templates import HELD_OUT, TEMPLATES, Asker
+from tutti.tasks.synthesis.programs.knowledge_graph.world import KINDS, build_records, table_of
 
 
 class KnowledgeGraph(DeclaredProgram):

@@ -10,13 +10,13 @@ from random import Random
 from typing import Any
 
 from tutti.tasks.synthesis.domains import Action, Domain
+from tutti.tasks.synthesis.programs.base.program import call
 from tutti.tasks.synthesis.programs.knowledge_graph.world import (
     KINDS,
     PARALLEL,
     RELATIONS,
     Relation,
 )
-from tutti.tasks.synthesis.programs.program import call
 
 Record = Mapping[str, Any]
 BY_NAME = {each.name: each for each in (*RELATIONS, *PARALLEL)}

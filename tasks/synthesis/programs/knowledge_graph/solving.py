@@ -4,7 +4,7 @@ from typing import Any
 
 from tutti.tasks.agents import Oracle
 from tutti.tasks.synthesis.domains import DomainTask
-from tutti.tasks.synthesis.programs.program import Reading, use
+from tutti.tasks.synthesis.programs.base.program import Reading, use
 
 
 def solve_question(task: DomainTask) -> Oracle:

@@ -9,9 +9,9 @@ from operator import itemgetter
 from random import Random
 
 from tutti.tasks.synthesis.domains import Action, DomainSpec, DomainTask, Scenario
+from tutti.tasks.synthesis.programs.base.program import Knobs, call, offered_tools, shared_split
 from tutti.tasks.synthesis.programs.knowledge_graph.graph import BY_NAME, Graph, Place
 from tutti.tasks.synthesis.programs.knowledge_graph.world import KINDS, SPARE, Relation
-from tutti.tasks.synthesis.programs.program import Knobs, call, offered_tools, shared_split
 
 HELD_OUT = frozenset({"superlative"})
 LEAST_COUNT = 10

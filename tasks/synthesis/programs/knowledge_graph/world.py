@@ -8,8 +8,8 @@ from random import Random
 from typing import Any
 
 from tutti.tasks.synthesis.domains import FieldSpec, TableSpec
-from tutti.tasks.synthesis.programs.people import NameMaker
-from tutti.tasks.synthesis.programs.program import Tables
+from tutti.tasks.synthesis.programs.base.people import NameMaker
+from tutti.tasks.synthesis.programs.base.program import Tables
 
 SPARE = ("facts_of", "relations_of", "list_entities", "filter_entities")
 """The tools that may be offered beside those that a task needs, in this order."""

@@ -3,9 +3,9 @@
 from collections.abc import Mapping
 from pathlib import Path
 
-from tutti.tasks.synthesis.programs.desks import DeskProgram, Template
-from tutti.tasks.synthesis.programs.intents import IntentSolver
-from tutti.tasks.synthesis.programs.program import EVOLVED, KNOB, Knob
+from tutti.tasks.synthesis.programs.base.desks import DeskProgram, Template
+from tutti.tasks.synthesis.programs.base.intents import IntentSolver
+from tutti.tasks.synthesis.programs.base.program import EVOLVED, KNOB, Knob
 from tutti.tasks.synthesis.programs.retail import solvers, templates
 from tutti.tasks.synthesis.programs.retail.records import ShopMaker
 

@@ -3,8 +3,8 @@
 from collections.abc import Iterator
 from typing import Any
 
-from tutti.tasks.synthesis.programs.desks import RecordMaker
-from tutti.tasks.synthesis.programs.people import Person
+from tutti.tasks.synthesis.programs.base.desks import RecordMaker
+from tutti.tasks.synthesis.programs.base.people import Person
 
 PRODUCTS = {
     "kitchen": "copper kettle,enamel teapot,oak serving tray,cast-iron casserole,stone mortar",

@@ -4,9 +4,9 @@ Each solver gets the customer's record and its intent's slots, and returns the a
 """
 
 from tutti.tasks.agents import Oracle
-from tutti.tasks.synthesis.programs.desks import Record
-from tutti.tasks.synthesis.programs.intents import money
-from tutti.tasks.synthesis.programs.program import Reading, Slots, find, use
+from tutti.tasks.synthesis.programs.base.desks import Record
+from tutti.tasks.synthesis.programs.base.intents import money
+from tutti.tasks.synthesis.programs.base.program import Reading, Slots, find, use
 
 
 def find_order(customer: Record, slots: Slots, keyed: str = "") -> Reading:

@@ -8,10 +8,10 @@ from itertools import pairwise
 from typing import Any
 
 from tutti.tasks.synthesis.domains import Action
-from tutti.tasks.synthesis.programs.desks import Desk, Record
-from tutti.tasks.synthesis.programs.intents import Intent, is_plain, listed
-from tutti.tasks.synthesis.programs.people import draw_address
-from tutti.tasks.synthesis.programs.program import call, call_on
+from tutti.tasks.synthesis.programs.base.desks import Desk, Record
+from tutti.tasks.synthesis.programs.base.intents import Intent, is_plain, listed
+from tutti.tasks.synthesis.programs.base.people import draw_address
+from tutti.tasks.synthesis.programs.base.program import call, call_on
 
 REASONS = ("no longer needed", "ordered by mistake")
 """The only ones for which an order is cancelled."""

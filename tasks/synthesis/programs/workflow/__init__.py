@@ -7,8 +7,8 @@ from random import Random
 
 from tutti.tasks.agents import Oracle
 from tutti.tasks.synthesis.domains import Domain, DomainTask
-from tutti.tasks.synthesis.programs.declared import DeclaredProgram
-from tutti.tasks.synthesis.programs.program import Knob, Knobs, take_turns, told_by, use
+from tutti.tasks.synthesis.programs.base.declared import DeclaredProgram
+from tutti.tasks.synthesis.programs.base.program import Knob, Knobs, take_turns, told_by, use
 from tutti.tasks.synthesis.programs.workflow.desk import build_records, declared_for, named_tools
 from tutti.tasks.synthesis.programs.workflow.flow import Drawer, Edge, Flow, Step
 from tutti.tasks.synthesis.programs.workflow.forms import FORMS, parse

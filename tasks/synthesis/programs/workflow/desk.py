@@ -4,9 +4,9 @@ import textwrap
 from random import Random
 from typing import Any
 
-from tutti.tasks.synthesis.programs.declared import Declared
-from tutti.tasks.synthesis.programs.people import NameMaker
-from tutti.tasks.synthesis.programs.program import Tables
+from tutti.tasks.synthesis.programs.base.declared import Declared
+from tutti.tasks.synthesis.programs.base.people import NameMaker
+from tutti.tasks.synthesis.programs.base.program import Tables
 from tutti.tasks.synthesis.programs.workflow.flow import Flow
 from tutti.tasks.synthesis.programs.workflow.forms import render
 from tutti.tasks.synthesis.programs.workflow.themes import Theme

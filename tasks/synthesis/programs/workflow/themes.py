@@ -5,8 +5,8 @@ from pathlib import Path
 
 from pydantic import RootModel
 
-from tutti.tasks.config import read_document
-from tutti.tasks.synthesis.programs.declared import Content, WrongDeclaration
+from tutti.tasks.platform import read_document
+from tutti.tasks.synthesis.programs.base.declared import Content, WrongDeclaration
 
 
 class Question(Content):

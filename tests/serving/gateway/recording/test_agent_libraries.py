@@ -24,7 +24,7 @@ from tests.serving.gateway.recording.scripted import (
     ToolCall,
     Turn,
 )
-from tutti.tasks.project import PROJECT
+from tutti.tasks.platform.project import PROJECT
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
 

@@ -21,7 +21,7 @@ from tests.serving.conftest import HANG_S, released, until
 from tests.serving.gateway.conftest import MakeRaw
 from tests.serving.gateway.raw_engine import COMPLETION, ReceivedRequest, Wire, raw_engine, whole
 from tutti import storage
-from tutti.tasks.project import PROJECT
+from tutti.tasks.platform.project import PROJECT
 from tutti.tasks.serving.gateway import journal_path
 from tutti.tasks.serving.gateway.endpoints import journal as journals
 from tutti.tasks.serving.gateway.endpoints.journal import (

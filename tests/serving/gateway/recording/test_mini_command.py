@@ -17,7 +17,7 @@ from tests.serving.conftest import MakeBench
 from tests.serving.engine_double import completion
 from tests.serving.gateway.recording.test_agent_libraries import AGENT_TIMEOUT_S, OFFLINE, bash
 from tutti.tasks.exchange import IMPORTERS, ImportedAttempt, detect
-from tutti.tasks.project import PROJECT
+from tutti.tasks.platform.project import PROJECT
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
 

@@ -1,0 +1,1 @@
+"""Errors, flags and the run of a flow: what every verb uses."""

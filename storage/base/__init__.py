@@ -1,0 +1,1 @@
+"""Homes, clocks, columns, outcomes and errors: what the rest of the store uses."""

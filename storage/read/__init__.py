@@ -1,0 +1,1 @@
+"""Readers of the store: views, macros and lineage."""

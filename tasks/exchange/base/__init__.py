@@ -1,0 +1,1 @@
+"""Records of other programs: fields, issues, and what is stored of them."""

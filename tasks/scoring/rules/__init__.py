@@ -1,0 +1,1 @@
+"""Scorers that compare an answer or run it."""

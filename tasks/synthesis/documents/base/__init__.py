@@ -1,0 +1,1 @@
+"""Passages, questions and the index that they are from."""

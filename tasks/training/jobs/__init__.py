@@ -1,0 +1,1 @@
+"""Job files, rewards and the stages of a training."""

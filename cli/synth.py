@@ -16,7 +16,8 @@ from tutti import storage
 from tutti.cli.base.flow import run_flow
 from tutti.cli.base.verbs import AsJson, ModelsFile, given, verb
 from tutti.errors import UsageError
-from tutti.tasks import serving, synthesis, task_sets
+from tutti.tasks import synthesis, task_sets
+from tutti.tasks.serving import registry
 from tutti.tasks.synthesis import teacher as teachers
 
 STDLIB = "stdlib"
@@ -216,12 +217,12 @@ def make_shown(request: Any, models: Path, as_json: bool) -> str:
 def _planned(request: Any, models: Path) -> "task_sets.SetPlan":
     """What a request will take. Raises UsageError for one that is not planned."""
     if isinstance(request, synthesis.TeacherSetRequest):
-        prices = teachers.prices_of(serving.pick_model(models, request.teacher))
+        prices = teachers.prices_of(registry.pick_model(models, request.teacher))
         return teachers.plan_teacher(request, prices, request.concurrency)
     if not isinstance(request, synthesis.DocumentsRequest | synthesis.DomainRequest):
         raise UsageError(f"--plan: not of {request.source}: it is made at once")
     if isinstance(request, synthesis.DocumentsRequest) and request.teacher:
-        prices = teachers.prices_of(serving.pick_model(models, request.teacher))
+        prices = teachers.prices_of(registry.pick_model(models, request.teacher))
         with storage.open_catalog() as catalog:
             return synthesis.plan_by_teacher(request, catalog, prices)
     home = storage.current_home()

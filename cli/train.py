@@ -14,8 +14,9 @@ from tutti.cli.base.failures import ExitCode
 from tutti.cli.base.flow import run_flow, show_result
 from tutti.cli.base.verbs import AsFlowRun, AsJson, Flags, ModelsFile, verb
 from tutti.errors import UsageError
-from tutti.tasks import serving, training
+from tutti.tasks import training
 from tutti.tasks.platform import TRAINED_POCKET
+from tutti.tasks.serving import registry
 from tutti.tasks.training import policy
 from tutti.terminal import table
 
@@ -135,7 +136,7 @@ def _configure_policy(
     home = storage.current_home()
     store = home if home.root.is_dir() else None
     made = training.configure_policy(
-        job, backend, serving.pick_model(models, job.base), folder, store
+        job, backend, registry.pick_model(models, job.base), folder, store
     )
     _show_written(made, as_json)
 

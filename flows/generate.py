@@ -10,7 +10,7 @@ from typing import Any
 
 from tutti.flows.sweep import measure
 from tutti.tasks.platform.progress import open_run
-from tutti.tasks.serving.processes import EndpointFailed
+from tutti.tasks.serving import EndpointFailed
 from tutti.tasks.sweeps.from_flags import entry_name
 from tutti.tasks.sweeps.generate import (
     CheckedFile,

@@ -20,7 +20,7 @@ from tutti.tasks.platform.progress import (
     stage,
 )
 from tutti.tasks.reporting import live_view, publish_if_recorded
-from tutti.tasks.serving.processes import RegistryError
+from tutti.tasks.serving import RegistryError
 from tutti.tasks.serving.registry import Model, checkpoint_id, pick_models
 from tutti.tasks.sweeps.plan import Deployment, SearchService, task_set_of
 from tutti.tasks.sweeps.spec import Suite

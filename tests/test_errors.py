@@ -26,9 +26,9 @@ from tutti.tasks.platform.project import PROJECT
 from tutti.tasks.retrieval.errors import RetrievalError
 from tutti.tasks.sandbox import SandboxUnavailable
 from tutti.tasks.scoring.rules.score import ScorerFailed
+from tutti.tasks.serving import PriceError, RegistryError, ServingError, WeightsError
+from tutti.tasks.serving.errors import EngineLost
 from tutti.tasks.serving.gateway.calls.access import AccessError
-from tutti.tasks.serving.processes import PriceError, RegistryError, ServingError, WeightsError
-from tutti.tasks.serving.processes.errors import EngineLost
 from tutti.tasks.serving.simulation import SimulationError
 from tutti.tasks.sweeps import GateError, SuiteError
 from tutti.tasks.synthesis.domains import ToolkitFailed

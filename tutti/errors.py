@@ -7,7 +7,7 @@ TuttiError                   1  the work failed for a known cause
 ├── UsageError               2  the command line asks for something impossible
 │   └── JobError             2    tasks/training/jobs/job.py: a training job is invalid
 ├── StoreError               1  storage/base/errors.py
-├── ServingError             1  tasks/serving/processes/errors.py
+├── ServingError             1  tasks/serving/errors.py
 │   ├── RegistryError        2    models.yaml is invalid
 │   │   └── WeightsError     2    a checkpoint is missing or incomplete
 │   ├── PriceError           2    the price file is invalid

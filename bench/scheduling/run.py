@@ -38,7 +38,7 @@ from bench.scheduling.records import FILE, Record, Records
 from bench.scheduling.work import SHAPES, Program, make_programs, start_offsets
 from tutti import storage
 from tutti.storage import Catalog
-from tutti.tasks.serving.processes.errors import ServingError
+from tutti.tasks.serving.errors import ServingError
 from tutti.tasks.serving.simulation import SimulationError
 
 START_SPREAD_S = 0.5

@@ -17,7 +17,7 @@ from tutti.cli.base.failures import message_of
 from tutti.cli.base.verbs import AsJson, ModelsFile, verb
 from tutti.errors import ExitCode
 from tutti.tasks import serving
-from tutti.tasks.serving import engines, gateway, wire
+from tutti.tasks.serving import engines, gateway, registry, served, wire
 from tutti.tasks.sweeps import plan
 
 
@@ -26,7 +26,7 @@ class Entry:
     """One model, and what a check of it showed."""
 
     name: str
-    model: "serving.Model"
+    model: "registry.Model"
     ok: bool | None = None
     """Whether the check passed; None if it was not made."""
     found: str = ""
@@ -67,8 +67,8 @@ def show_models(
     as_json: AsJson = False,
 ) -> ExitCode:
     """List the registry: provider, endpoint, dialect, context, tools, state of the key."""
-    registry = serving.pick_models(models, name) if name else serving.read_registry(models)
-    entries = [Entry(name, model) for name, model in registry.items()]
+    known = registry.pick_models(models, name) if name else registry.read_registry(models)
+    entries = [Entry(name, model) for name, model in known.items()]
     if check or calls:
         entries = asyncio.run(_checked(entries))
     if calls:
@@ -97,7 +97,7 @@ async def _check(entry: Entry) -> tuple[bool, str]:
         config = gateway.EndpointConfig.of_model(
             name, model, model.endpoint, name, entry.served_name
         )
-        answer = await serving.ask_for_models(gateway.Endpoint.make(config), model.provider)
+        answer = await served.ask_for_models(gateway.Endpoint.make(config), model.provider)
     except gateway.ProbeFailed as error:
         return False, f"does not answer: {error}"
     except ValidationError as error:

@@ -19,7 +19,7 @@ from tutti.cli.base.failures import UsageError
 from tutti.tasks.benchmarks import BENCHMARKS
 from tutti.tasks.nights import ALERTS, NightFile, read_night
 from tutti.tasks.platform import DEPLOYMENTS, MODELS, read_document
-from tutti.tasks.serving.processes import RegistryError
+from tutti.tasks.serving import RegistryError
 from tutti.tasks.serving.registry import read_registry
 
 NIGHTLY = "nightly"

@@ -24,7 +24,8 @@ from tutti.cli.setup.deployments import Ask, DeploymentForms, automate, written
 from tutti.errors import ExitCode, TuttiError
 from tutti.storage import Catalog, open_catalog
 from tutti.tasks.platform import DEPLOYMENTS, IMPORTS, PROJECT, models_python_path
-from tutti.tasks.serving.processes import Child, PortTaken, ServingError, claim_port
+from tutti.tasks.serving import PortTaken, ServingError
+from tutti.tasks.serving.processes import Child, claim_port
 
 PORT = 4200  # reports use the next port, because browsers block file:// links on web pages
 POOLS = {"cpu": 1, "gpu": 1}  # concurrent flow runs; two sweeps would disturb each other

@@ -17,7 +17,7 @@ from tutti.tasks.nights.record import Record, words_of
 from tutti.tasks.nights.spec import Night, NightFile
 from tutti.tasks.retrieval import RetrievalError
 from tutti.tasks.scoring.statistics import Word
-from tutti.tasks.serving.processes import PriceError, RegistryError, ServingError
+from tutti.tasks.serving import PriceError, RegistryError, ServingError
 from tutti.tasks.sweeps.analysis import (
     Outcome,
     Side,

@@ -29,7 +29,7 @@ from tutti.flows.generate import GenerateResult
 from tutti.flows.nightly import nightly
 from tutti.tasks.platform.project import PROJECT
 from tutti.tasks.scoring.statistics import Word
-from tutti.tasks.serving.processes.errors import EngineLost
+from tutti.tasks.serving.errors import EngineLost
 from tutti.tasks.sweeps import analysis, from_flags, plan
 from tutti.tasks.sweeps.analysis import ProgramScores, RescoreResult, Side
 from tutti.tasks.sweeps.analysis.arena import ArenaResult

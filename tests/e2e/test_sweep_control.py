@@ -18,7 +18,8 @@ from bench.sweeps import SweepBench
 from tests.e2e.conftest import Store
 from tutti.cli.setup import ui
 from tutti.tasks.platform.project import PROJECT
-from tutti.tasks.serving.processes import PortTaken, claim_port
+from tutti.tasks.serving import PortTaken
+from tutti.tasks.serving.processes import claim_port
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(600)]
 

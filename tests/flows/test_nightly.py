@@ -22,7 +22,7 @@ from tutti.tasks.nights.record import Record
 from tutti.tasks.nights.spec import Night
 from tutti.tasks.platform.progress import StageLog
 from tutti.tasks.scoring.statistics import Word
-from tutti.tasks.serving.processes import RegistryError
+from tutti.tasks.serving import RegistryError
 from tutti.tasks.sweeps import SuiteError
 
 ROWS = [

@@ -24,7 +24,7 @@ from tutti import storage
 from tutti.cli.main import app
 from tutti.flows.serve import ServeParameters, serve_models
 from tutti.tasks.platform.project import PROJECT
-from tutti.tasks.serving.processes import EngineFailed, RegistryError, ServingError
+from tutti.tasks.serving import EngineFailed, RegistryError, ServingError
 from tutti.tasks.serving.served import serve_for, served_page
 
 TWO = ("mine", "grader")

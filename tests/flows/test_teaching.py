@@ -14,7 +14,7 @@ from tests.serving.engine_double import EngineDouble
 from tutti import storage
 from tutti.flows.sources import serve_teachers
 from tutti.tasks.platform.progress import StageLog
-from tutti.tasks.serving.processes import RegistryError
+from tutti.tasks.serving import RegistryError
 from tutti.tasks.synthesis import JudgeRequest
 from tutti.tasks.synthesis.teacher import BudgetedRequest, TeacherClient, open_store
 

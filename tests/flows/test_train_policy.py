@@ -10,7 +10,7 @@ from tests.conftest import NewCatalog
 from tutti.flows.train_policy import _entries
 from tutti.storage import Home
 from tutti.tasks.platform.project import POCKET, PROJECT
-from tutti.tasks.serving.processes import RegistryError
+from tutti.tasks.serving import RegistryError
 from tutti.tasks.sweeps.plan import Deployment
 from tutti.tasks.training.policy import PolicyJob, read_policy_job
 

@@ -29,8 +29,8 @@ from tutti.tasks.nights.verdict import (
     judge_night,
     measure_stages,
 )
-from tutti.tasks.serving.processes import EngineFailed
-from tutti.tasks.serving.processes.errors import RegistryError
+from tutti.tasks.serving import EngineFailed
+from tutti.tasks.serving.errors import RegistryError
 from tutti.tasks.sweeps import SuiteError
 from tutti.tasks.sweeps.run import BudgetTracker
 from tutti.tasks.sweeps.spec.groups import Budget

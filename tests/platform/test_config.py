@@ -16,7 +16,7 @@ from tutti.tasks.benchmarks import BadRow
 from tutti.tasks.benchmarks.tau2.domain import _toml
 from tutti.tasks.platform.config import MAX_NODES, Document, read_document
 from tutti.tasks.retrieval.request import read_pools
-from tutti.tasks.serving.processes import RegistryError
+from tutti.tasks.serving import RegistryError
 from tutti.tasks.serving.registry import read_registry
 from tutti.tasks.serving.simulation.calibrate import read_calibration
 from tutti.tasks.serving.simulation.workload import CalibrationError, SimulationError, parse_policy

@@ -8,8 +8,8 @@ from typing import ClassVar
 import pytest
 
 from tutti import storage
+from tutti.tasks.serving import EngineFailed
 from tutti.tasks.serving.engines import ExternalEndpoint
-from tutti.tasks.serving.processes import EngineFailed
 from tutti.tasks.serving.registry.models import Model
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from tutti.storage import content_hash
 from tutti.tasks.platform.identity import NotInId
-from tutti.tasks.serving.processes import RegistryError
+from tutti.tasks.serving import RegistryError
 from tutti.tasks.serving.registry import checkpoint_id
 from tutti.tasks.serving.registry.models import VIA_ENDPOINT, VIA_ENGINE, VIA_FIELDS, Model
 from tutti.tasks.serving.registry.settings import Device, EngineSettings

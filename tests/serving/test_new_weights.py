@@ -9,8 +9,8 @@ import pytest
 from aiohttp import web
 from aiohttp.test_utils import TestServer
 
+from tutti.tasks.serving import EngineFailed
 from tutti.tasks.serving.engines import load_adapter, swap_weights
-from tutti.tasks.serving.processes import EngineFailed
 
 
 class ControlledEngine:

@@ -9,9 +9,9 @@ import pytest
 from aiohttp import web
 from aiohttp.test_utils import TestServer
 
+from tutti.tasks.serving import EngineFailed
 from tutti.tasks.serving.engines import asleep, control
 from tutti.tasks.serving.engines.control import fall_asleep, is_asleep, wake
-from tutti.tasks.serving.processes import EngineFailed
 
 
 class SleepingEngine:

@@ -18,7 +18,7 @@ from tutti import storage
 from tutti.storage import catalog as cat
 from tutti.storage.catalog.leases import start_ticks
 from tutti.tasks.platform.project import PROJECT
-from tutti.tasks.serving.processes.errors import PortTaken, ServingError
+from tutti.tasks.serving.errors import PortTaken, ServingError
 from tutti.tasks.serving.processes.process import TOKEN, Child, claim_port, reap_stale
 
 # A shell with a grandchild that ignores SIGTERM; both write their pid first.

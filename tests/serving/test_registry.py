@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.serving.weights.checkpoints import make_checkpoint, write_safetensors
-from tutti.tasks.serving.processes.errors import RegistryError
+from tutti.tasks.serving.errors import RegistryError
 from tutti.tasks.serving.registry import Dialect
 from tutti.tasks.serving.registry.models import (
     PROVIDERS,

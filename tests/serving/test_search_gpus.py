@@ -8,7 +8,7 @@ from tests.retrieval.vectors import passages
 from tutti.storage import Catalog
 from tutti.tasks.platform.gpus import NoSuchGpu, list_gpus, read_inventory
 from tutti.tasks.retrieval.index import build_index
-from tutti.tasks.serving.processes import GatewayFailed, ServingError
+from tutti.tasks.serving import GatewayFailed, ServingError
 from tutti.tasks.serving.processes.process import Child
 from tutti.tasks.serving.served import retrieval_service, services
 

@@ -20,9 +20,9 @@ from tutti import storage
 from tutti.storage.catalog import leases
 from tutti.tasks.agents import opening
 from tutti.tasks.benchmarks import benchmark_named
+from tutti.tasks.serving import EngineFailed
 from tutti.tasks.serving.gateway.endpoints.endpoint import EndpointConfig
 from tutti.tasks.serving.gateway.settings import GatewaySettings
-from tutti.tasks.serving.processes import EngineFailed
 from tutti.tasks.serving.registry.models import Prices
 from tutti.tasks.serving.served import GatewayClient
 from tutti.tasks.sweeps.plan import TaskSet

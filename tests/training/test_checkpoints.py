@@ -22,7 +22,7 @@ from tutti.storage import Catalog, Home, StoreBusy, held, query
 from tutti.storage.read.lineage_graph import walk
 from tutti.tasks.platform.progress import StageLog
 from tutti.tasks.platform.progress.runs import Run
-from tutti.tasks.serving.processes import WeightsError
+from tutti.tasks.serving import WeightsError
 from tutti.tasks.serving.weights import weights_id
 from tutti.tasks.training import (
     Checkpoint,

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from tutti.tasks.platform.project import POCKET
-from tutti.tasks.serving.processes import WeightsError
+from tutti.tasks.serving import WeightsError
 from tutti.tasks.training.jobs.settings import Learning, LoraSettings
 from tutti.tasks.training.plans.model_size import ModelSize, memory_parts, size_of_checkpoint
 

@@ -1,4 +1,4 @@
-"""Progress of a stage: a bar or lines in the terminal, a progress artifact in a Prefect flow run."""
+"""Progress of a stage: a bar or lines in the terminal, an artifact in a Prefect flow run."""
 
 import asyncio
 import contextlib

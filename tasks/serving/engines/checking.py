@@ -21,7 +21,7 @@ from tutti.tasks.serving.engines.flags import (
     Launch,
     ServerCommand,
 )
-from tutti.tasks.serving.processes.errors import RegistryError, ServingError
+from tutti.tasks.serving.errors import RegistryError, ServingError
 
 TIMEOUT_S = 300.0
 SCRIPT = Path(__file__).with_name("check_child.py")

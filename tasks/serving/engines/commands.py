@@ -23,7 +23,7 @@ from tutti.tasks.serving.engines.flags import (
     sglang_command,
     vllm_command,
 )
-from tutti.tasks.serving.processes.errors import ModelsEnvironmentMissing, RegistryError
+from tutti.tasks.serving.errors import ModelsEnvironmentMissing, RegistryError
 from tutti.tasks.serving.registry.settings import Device, EngineSettings
 
 if TYPE_CHECKING:

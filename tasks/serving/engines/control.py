@@ -18,7 +18,7 @@ from typing import Any, Literal
 
 import aiohttp
 
-from tutti.tasks.serving.processes.errors import EngineFailed
+from tutti.tasks.serving.errors import EngineFailed
 from tutti.tasks.serving.registry.settings import ServerKind
 
 

@@ -49,7 +49,7 @@ from tutti.tasks.serving.engines.warm import (
     used,
     warm_engines,
 )
-from tutti.tasks.serving.processes.errors import (
+from tutti.tasks.serving.errors import (
     EngineFailed,
     EngineLost,
     ModelsEnvironmentMissing,

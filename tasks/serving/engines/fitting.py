@@ -18,8 +18,8 @@ from tutti.storage import catalog as cat
 from tutti.tasks.platform.gpus import Gpu, GpuClaim, Inventory, NoSuchGpu, candidates
 from tutti.tasks.serving.engines.control import fetch
 from tutti.tasks.serving.engines.flags import CPU_CACHE_GIB, CPU_CACHE_VARIABLE, Launch
+from tutti.tasks.serving.errors import EngineFailed, RegistryError, WeightsError
 from tutti.tasks.serving.metering.metrics import engine_sample, read_page
-from tutti.tasks.serving.processes.errors import EngineFailed, RegistryError, WeightsError
 from tutti.tasks.serving.registry.settings import BLOCK_TOKENS, EngineSettings
 from tutti.tasks.serving.weights import Fit, kv_need
 from tutti.tasks.serving.weights.fit import BLOCK_TOKENS as GPU_BLOCK_TOKENS

@@ -18,7 +18,7 @@ from typing import Any
 
 from tutti.tasks.platform import Strict, read_document
 from tutti.tasks.serving.engines.control import ADAPTER_RANK, MOST_ADAPTERS
-from tutti.tasks.serving.processes.errors import ModelsEnvironmentMissing, RegistryError
+from tutti.tasks.serving.errors import ModelsEnvironmentMissing, RegistryError
 from tutti.tasks.serving.registry.settings import BLOCK_TOKENS, Device, EngineSettings
 
 TABLE = Path(__file__).with_name("parsers.yaml")

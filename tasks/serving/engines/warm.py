@@ -20,7 +20,7 @@ import sqlalchemy as sa
 from tutti.storage import Catalog, StoreBusy, held, holder_of, start_ticks, this_host
 from tutti.storage import catalog as cat
 from tutti.tasks.serving.engines.control import fall_asleep, wake
-from tutti.tasks.serving.processes.errors import EngineFailed
+from tutti.tasks.serving.errors import EngineFailed
 from tutti.tasks.serving.registry.settings import ServerKind
 
 SLEEP_AFTER_S = 60.0

@@ -12,6 +12,7 @@ from pathlib import Path
 import uvloop
 
 from tutti.storage import StoreError, open_catalog
+from tutti.tasks.serving.errors import ServingError
 from tutti.tasks.serving.gateway.app import Gateway
 from tutti.tasks.serving.gateway.command import (
     access_of,
@@ -21,7 +22,6 @@ from tutti.tasks.serving.gateway.command import (
     without_pandas,
 )
 from tutti.tasks.serving.gateway.settings import GatewaySettings
-from tutti.tasks.serving.processes.errors import ServingError
 
 
 def main() -> int:

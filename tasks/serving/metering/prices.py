@@ -18,7 +18,7 @@ from pydantic import (
 )
 
 from tutti.tasks.platform import DEPLOYMENTS, Strict, read_document
-from tutti.tasks.serving.processes.errors import PriceError
+from tutti.tasks.serving.errors import PriceError
 from tutti.tasks.serving.registry.models import Prices
 
 PRICE_BOOK = DEPLOYMENTS / "prices.yaml"

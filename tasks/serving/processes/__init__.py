@@ -5,17 +5,9 @@ from typing import TYPE_CHECKING
 from tutti.face import lazy
 
 if TYPE_CHECKING:
-    from tutti.tasks.serving.processes.errors import EndpointFailed as EndpointFailed
-    from tutti.tasks.serving.processes.errors import EngineFailed as EngineFailed
-    from tutti.tasks.serving.processes.errors import GatewayFailed as GatewayFailed
-    from tutti.tasks.serving.processes.errors import (
+    from tutti.tasks.serving.errors import (
         ModelsEnvironmentMissing as ModelsEnvironmentMissing,
     )
-    from tutti.tasks.serving.processes.errors import PortTaken as PortTaken
-    from tutti.tasks.serving.processes.errors import PriceError as PriceError
-    from tutti.tasks.serving.processes.errors import RegistryError as RegistryError
-    from tutti.tasks.serving.processes.errors import ServingError as ServingError
-    from tutti.tasks.serving.processes.errors import WeightsError as WeightsError
     from tutti.tasks.serving.processes.process import TOKEN as TOKEN
     from tutti.tasks.serving.processes.process import Child as Child
     from tutti.tasks.serving.processes.process import answers as answers

@@ -26,7 +26,7 @@ import sqlalchemy as sa
 from tutti.storage import Catalog, start_ticks, this_host
 from tutti.storage import catalog as cat
 from tutti.tasks.platform.gpus import GpuLease
-from tutti.tasks.serving.processes.errors import PortTaken, ServingError
+from tutti.tasks.serving.errors import PortTaken, ServingError
 from tutti.tasks.serving.processes.supervise import GRACE_S, SILENCE, descendants
 
 SUPERVISOR = Path(__file__).with_name("supervise.py")

@@ -23,7 +23,7 @@ from tutti.tasks.platform import (
     plain_numbers,
     read_document,
 )
-from tutti.tasks.serving.processes.errors import RegistryError
+from tutti.tasks.serving.errors import RegistryError
 from tutti.tasks.serving.registry.settings import EngineSettings
 from tutti.tasks.serving.weights import HubId, hub_weights_here, resolve_hub, weights_id
 

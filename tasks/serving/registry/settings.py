@@ -11,7 +11,7 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, Field, model_validator
 
 from tutti.tasks.platform import NOT_IN_ID, NotInId, Strict, file_hash, identity_of
-from tutti.tasks.serving.processes.errors import RegistryError
+from tutti.tasks.serving.errors import RegistryError
 
 ServerKind = Literal["vllm", "sglang", "llama.cpp"]
 Device = Literal["cuda", "rocm", "cpu"]

@@ -11,8 +11,8 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from tutti.errors import UsageError
+from tutti.tasks.serving.errors import EndpointFailed
 from tutti.tasks.serving.gateway import Endpoint, EndpointConfig, ProbeFailed
-from tutti.tasks.serving.processes.errors import EndpointFailed
 from tutti.tasks.serving.registry.models import PROVIDERS, Model
 from tutti.tasks.serving.wire import Answer
 

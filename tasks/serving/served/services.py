@@ -27,7 +27,7 @@ from tutti.tasks.platform import IMPORTS
 from tutti.tasks.platform.gpus import GpuClaim, GpuLease, lease_gpus
 from tutti.tasks.serving.engines.engine import Engine, ExternalEndpoint, engine_lines
 from tutti.tasks.serving.engines.warm import IdleSleep, is_used
-from tutti.tasks.serving.processes.errors import GatewayFailed, ServingError
+from tutti.tasks.serving.errors import GatewayFailed, ServingError
 from tutti.tasks.serving.processes.process import Child, answers, claim_port
 from tutti.tasks.serving.served.probing import QUESTION, TIMEOUT_S, Asker
 

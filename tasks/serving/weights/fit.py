@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
-from tutti.tasks.serving.processes.errors import WeightsError
+from tutti.tasks.serving.errors import WeightsError
 from tutti.tasks.serving.weights.tensor_files import in_gb
 
 Config = Mapping[str, Any]

@@ -22,7 +22,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from tutti.tasks.platform import models_python_path
-from tutti.tasks.serving.processes.errors import ModelsEnvironmentMissing, WeightsError
+from tutti.tasks.serving.errors import ModelsEnvironmentMissing, WeightsError
 from tutti.tasks.serving.weights.reading import read_weights
 
 NAME = re.compile(r"^(?!.*(--|\.\.))[A-Za-z0-9][\w.-]{0,95}/[A-Za-z0-9_][\w.-]{0,95}$", re.ASCII)

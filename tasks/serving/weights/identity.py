@@ -15,7 +15,7 @@ import uuid
 from pathlib import Path
 
 from tutti.storage import content_hash, current_home
-from tutti.tasks.serving.processes.errors import WeightsError
+from tutti.tasks.serving.errors import WeightsError
 from tutti.tasks.serving.weights.reading import (
     CONFIG,
     INDEX,

@@ -13,7 +13,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any, BinaryIO, Literal
 
-from tutti.tasks.serving.processes.errors import WeightsError
+from tutti.tasks.serving.errors import WeightsError
 from tutti.tasks.serving.weights.fit import text_config
 from tutti.tasks.serving.weights.tensor_files import (
     Tensor,

@@ -19,7 +19,7 @@ from typing import Annotated, Any
 from pydantic import Field, TypeAdapter, ValidationError
 
 from tutti.tasks.platform import explain
-from tutti.tasks.serving.processes.errors import WeightsError
+from tutti.tasks.serving.errors import WeightsError
 
 SMALL_BYTES = 50_000_000
 

@@ -16,8 +16,9 @@ import yaml
 
 from tutti.errors import UsageError
 from tutti.storage import current_home, replacing
-from tutti.tasks import serving
 from tutti.tasks.platform import default_registry
+from tutti.tasks.serving.registry import Model, pick_model, read_registry
+from tutti.tasks.serving.served import CONTEXT_TOKENS, EndpointRequest, discover, is_url, short_name
 from tutti.tasks.sweeps.spec import Suite
 
 
@@ -115,7 +116,7 @@ class KeptSweep:
         line = f"suite kept in {self.path}; `{self.command}` repeats it"
         if not self.assumed_context:
             return line
-        assumed = f"{serving.CONTEXT_TOKENS} tokens are assumed, set --context-tokens"
+        assumed = f"{CONTEXT_TOKENS} tokens are assumed, set --context-tokens"
         return f"{line}; the endpoint reports no context length: {assumed}"
 
 
@@ -124,7 +125,7 @@ class _ChosenModel:
     entry_name: str
     label: str
     """Its part of the sweep's name: an endpoint's host is in it."""
-    model: serving.Model
+    model: Model
     written: dict[str, Any] | None = None
     """The entry of an endpoint."""
     is_context_assumed: bool = False
@@ -138,13 +139,13 @@ async def keep_sweep(benchmark: str, model: str, settings: RunSettings) -> KeptS
     registry = (settings.get("registry") or default_registry()).absolute()
     has_others = settings.get("judge") or settings.get("user") or settings.get("agent")
     others: dict[str, Any] = {}
-    if serving.is_url(model) and has_others:
-        models = serving.read_registry(registry).items()
+    if is_url(model) and has_others:
+        models = read_registry(registry).items()
         others = {name: each.model_dump(mode="json", exclude_unset=True) for name, each in models}
     chosen = await _chosen(model, registry, settings)
     while chosen.entry_name in others:  # a judge may be the registry's entry by this name
         chosen = replace(chosen, entry_name=f"{chosen.entry_name}-measured")
-    name = settings.get("name") or serving.short_name(f"{benchmark}-{chosen.label}")
+    name = settings.get("name") or short_name(f"{benchmark}-{chosen.label}")
     suite = _suite(name, benchmark, chosen, settings)
     home = current_home().root
     path = home / "suites" / f"{name}.yaml"
@@ -169,23 +170,21 @@ async def entry_name(model: str, settings: RunSettings) -> str:
 
 
 async def _chosen(model: str, registry: Path, settings: RunSettings) -> _ChosenModel:
-    if not serving.is_url(model):
+    if not is_url(model):
         for name in OF_ENDPOINTS:
             if settings.get(name) is not None:
                 flag = name.replace("_", "-")
                 raise UsageError(
                     f"--{flag}: for an endpoint's URL; of the entry {model} it stands in {registry}"
                 )
-        return _ChosenModel(model, model, serving.pick_model(registry, model))
+        return _ChosenModel(model, model, pick_model(registry, model))
     key, context = settings.get("api_key_env"), settings.get("context_tokens")
-    answer = await serving.discover(
-        serving.EndpointRequest(model, settings.get("served_name"), key, context)
-    )
+    answer = await discover(EndpointRequest(model, settings.get("served_name"), key, context))
     entry, parts = answer.fields, urlsplit(model)
-    served = serving.short_name(str(entry["served_name"]).rpartition("/")[2]) or "model"
+    served = short_name(str(entry["served_name"]).rpartition("/")[2]) or "model"
     label = f"{served}-{parts.netloc}{parts.path.rstrip('/').removesuffix('/v1')}"
     assumed = answer.is_context_assumed
-    return _ChosenModel(served, label, serving.Model.model_validate(entry), entry, assumed)
+    return _ChosenModel(served, label, Model.model_validate(entry), entry, assumed)
 
 
 def _suite(name: str, benchmark: str, chosen: _ChosenModel, settings: RunSettings) -> Suite:

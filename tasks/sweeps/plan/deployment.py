@@ -23,6 +23,7 @@ from tutti.tasks.agents.models import (
     sampling_of,
 )
 from tutti.tasks.platform.progress import StageLog, StageProgress, stage
+from tutti.tasks.serving import EngineFailed, RegistryError
 from tutti.tasks.serving.engines import (
     Engine,
     ExternalEndpoint,
@@ -30,7 +31,7 @@ from tutti.tasks.serving.engines import (
     engine_of,
     place_engines,
 )
-from tutti.tasks.serving.processes import EngineFailed, RegistryError, claim_port
+from tutti.tasks.serving.processes import claim_port
 from tutti.tasks.serving.registry import Model, checkpoint_id
 from tutti.tasks.serving.served import GatewayClient, not_listed, open_gateway
 from tutti.tasks.sweeps.plan.config import Adapter, CellConfig, engine_count

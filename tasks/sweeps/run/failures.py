@@ -12,7 +12,7 @@ from statistics import median
 from tutti.storage import ErrorType
 from tutti.storage.catalog import CellReason
 from tutti.tasks.agents import Trajectory
-from tutti.tasks.serving.processes import EngineFailed
+from tutti.tasks.serving import EngineFailed
 from tutti.tasks.sweeps.plan import EndReason, Sample
 
 REFUSALS = frozenset((401, 403, 404))

@@ -32,7 +32,7 @@ from tutti.storage import (
 from tutti.storage import catalog as cat
 from tutti.storage.catalog import CellReason
 from tutti.tasks.agents import Trajectory
-from tutti.tasks.serving.processes import ServingError
+from tutti.tasks.serving import ServingError
 from tutti.tasks.sweeps.plan import (
     Cell,
     Deployment,

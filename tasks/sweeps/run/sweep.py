@@ -19,8 +19,8 @@ from rich.text import Text
 from tutti.storage import Catalog, Lease, commit, held
 from tutti.storage import catalog as cat
 from tutti.tasks.platform.progress import Run, StageProgress, stage
+from tutti.tasks.serving import EngineFailed
 from tutti.tasks.serving import engines as serving
-from tutti.tasks.serving.processes import EngineFailed
 from tutti.tasks.serving.registry import Model, pick_models
 from tutti.tasks.sweeps.plan import (
     Adapter,

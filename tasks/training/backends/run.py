@@ -12,7 +12,8 @@ import uuid
 from pathlib import Path
 
 from tutti.storage import Catalog
-from tutti.tasks.serving.processes import Child, ServingError
+from tutti.tasks.serving import ServingError
+from tutti.tasks.serving.processes import Child
 from tutti.tasks.serving.weights import parameters_in
 from tutti.tasks.training.backends import backend_of
 from tutti.tasks.training.backends.base import (

@@ -15,8 +15,9 @@ from tutti.storage import COLUMNS, Catalog, commit
 from tutti.storage import catalog as cat
 from tutti.tasks.platform import PACKAGE
 from tutti.tasks.platform.gpus import DEFAULT_CLAIM, GpuClaim, lease_gpus
+from tutti.tasks.serving import ServingError
 from tutti.tasks.serving.engines import models_python
-from tutti.tasks.serving.processes import Child, ServingError
+from tutti.tasks.serving.processes import Child
 
 POLL_S = 0.5
 TRAINER = "tutti.tasks.training.trainer"

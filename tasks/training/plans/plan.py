@@ -23,9 +23,10 @@ from tutti.storage import catalog as cat
 from tutti.tasks.benchmarks import SourceMissing, parse_benchmark
 from tutti.tasks.platform import read_document
 from tutti.tasks.platform.gpus import Gpu, GpuClaim, GpuError, candidates, read_inventory
+from tutti.tasks.serving import WeightsError
 from tutti.tasks.serving.engines import models_python
 from tutti.tasks.serving.metering import find_price, read_price_book
-from tutti.tasks.serving.processes import ModelsEnvironmentMissing, WeightsError
+from tutti.tasks.serving.processes import ModelsEnvironmentMissing
 from tutti.tasks.serving.registry import Model, read_registry, weights_here
 from tutti.tasks.serving.weights import (
     hub_weights_here,

@@ -12,8 +12,8 @@ from tutti.errors import UsageError
 from tutti.storage import Catalog, content_hash
 from tutti.tasks.platform import IS_SOURCE, PACKAGE
 from tutti.tasks.retrieval import load_stdlib_corpus
+from tutti.tasks.serving import RegistryError
 from tutti.tasks.serving.engines import models_python
-from tutti.tasks.serving.processes import RegistryError
 from tutti.tasks.serving.registry import Model, pick_model
 from tutti.tasks.synthesis import POCKET_FAMILIES, TaskRequest, read_conversations
 from tutti.tasks.training.jobs.stage import Report, run_job, write_jsonl

@@ -12,7 +12,8 @@ from typing import Any
 
 from tutti.storage import Catalog
 from tutti.tasks.platform.gpus import GpuLease
-from tutti.tasks.serving.processes import Child, ServingError
+from tutti.tasks.serving import ServingError
+from tutti.tasks.serving.processes import Child
 from tutti.tasks.training.jobs.settings import TrainerSettings
 from tutti.tasks.training.jobs.stage import (
     TRAINER,

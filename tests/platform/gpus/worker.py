@@ -1,8 +1,8 @@
 """A process that takes GPUs, as the tests of `test_races` start it.
 
-``python -m tests.platform.gpus.worker STORE TURNS LEASE_S MOST RECORD``: takes 1 to MOST GPUs, TURNS
-times (0: once, with a child on the GPUs, until it is killed), and writes a line ``uuid entered
-left`` a hold, by the clock that all processes of a machine share.
+``python -m tests.platform.gpus.worker STORE TURNS LEASE_S MOST RECORD`` takes 1 to MOST GPUs, TURNS
+times (0: once, with a child on the GPUs, until it is killed). It writes a line ``uuid entered
+left`` per lease, by the clock that all processes of a machine share.
 """
 
 import random

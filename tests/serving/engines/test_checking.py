@@ -12,6 +12,7 @@ import pytest
 from tests.serving.engines.test_commands import model
 from tutti.storage import Home
 from tutti.tasks.platform.project import POCKET, models_python_path
+from tutti.tasks.serving import RegistryError, ServingError
 from tutti.tasks.serving.engines.checking import (
     OF_OTHER_DEVICE,
     check_launches,
@@ -20,7 +21,6 @@ from tutti.tasks.serving.engines.checking import (
 )
 from tutti.tasks.serving.engines.commands import Build, Source, build_of, launch_of
 from tutti.tasks.serving.engines.flags import VARIABLE, Launch
-from tutti.tasks.serving.processes import RegistryError, ServingError
 from tutti.tasks.serving.registry import Model
 
 JUDGE = """

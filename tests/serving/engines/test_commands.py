@@ -11,6 +11,7 @@ import pytest
 
 from tutti.storage import Home
 from tutti.tasks.platform.project import PROJECT
+from tutti.tasks.serving import RegistryError
 from tutti.tasks.serving.engines.commands import (
     Build,
     Source,
@@ -20,7 +21,7 @@ from tutti.tasks.serving.engines.commands import (
     require_device,
 )
 from tutti.tasks.serving.engines.flags import VARIABLE, parsers_of
-from tutti.tasks.serving.processes import ModelsEnvironmentMissing, RegistryError
+from tutti.tasks.serving.processes import ModelsEnvironmentMissing
 from tutti.tasks.serving.registry import Model
 from tutti.tasks.serving.registry.settings import EngineSettings
 

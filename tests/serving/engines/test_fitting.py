@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 from tutti.storage import Catalog
 from tutti.tasks.platform.gpus import Gpu, Inventory
 from tutti.tasks.platform.project import PROJECT
+from tutti.tasks.serving import RegistryError
 from tutti.tasks.serving.engines import Engine, known_cache
 from tutti.tasks.serving.engines.fitting import (
     CacheRecord,
@@ -29,7 +30,6 @@ from tutti.tasks.serving.engines.fitting import (
     reported_cache,
 )
 from tutti.tasks.serving.engines.flags import Launch, Parsers
-from tutti.tasks.serving.processes import RegistryError
 from tutti.tasks.serving.registry import Model
 from tutti.tasks.serving.registry.settings import EngineSettings
 from tutti.tasks.serving.weights import kv_need

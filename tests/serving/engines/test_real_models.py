@@ -15,11 +15,11 @@ import pytest
 from tutti.storage import Home
 from tutti.tasks.platform.gpus import Gpu, Inventory
 from tutti.tasks.platform.project import POCKET, models_python_path
+from tutti.tasks.serving import RegistryError
 from tutti.tasks.serving.engines.checking import OF_OTHER_DEVICE, check_launches
 from tutti.tasks.serving.engines.commands import Build, Source, build_of, launch_of
 from tutti.tasks.serving.engines.fitting import fit_of, refuse_what_does_not_fit
 from tutti.tasks.serving.engines.flags import Launch
-from tutti.tasks.serving.processes import RegistryError
 from tutti.tasks.serving.registry import Model
 
 CONFIGS = Path(__file__).parents[1] / "weights" / "configs"

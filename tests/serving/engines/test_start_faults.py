@@ -21,11 +21,12 @@ from tutti.storage import catalog as cat
 from tutti.tasks.platform.gpus import GpuLost, GpusBusy, lease_gpus, list_gpus, read_inventory
 from tutti.tasks.platform.gpus.inventory import GpuClaim
 from tutti.tasks.platform.project import PROJECT
+from tutti.tasks.serving import EngineFailed
 from tutti.tasks.serving.engines import Engine, require_engines
 from tutti.tasks.serving.engines import engine as module
 from tutti.tasks.serving.engines.flags import VARIABLE
 from tutti.tasks.serving.engines.start_failures import explain
-from tutti.tasks.serving.processes import EngineFailed, ModelsEnvironmentMissing
+from tutti.tasks.serving.processes import ModelsEnvironmentMissing
 from tutti.tasks.serving.processes.process import TOKEN, claim_port, stranger_at
 from tutti.tasks.serving.registry import Model
 

@@ -13,10 +13,11 @@ import pytest
 
 from tutti.storage import Catalog
 from tutti.tasks.platform.project import PROJECT
+from tutti.tasks.serving import EngineFailed
 from tutti.tasks.serving.engines import Engine, warm
 from tutti.tasks.serving.engines.control import is_asleep
 from tutti.tasks.serving.engines.warm import IdleSleep, is_used, warm_engines
-from tutti.tasks.serving.processes import EngineFailed, answers
+from tutti.tasks.serving.processes import answers
 from tutti.tasks.serving.registry import Model
 from tutti.tasks.serving.served import EngineUse
 

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from tutti.tasks.serving.errors import PriceError
 from tutti.tasks.serving.metering import prices as module
 from tutti.tasks.serving.metering.prices import (
     PRICE_BOOK,
@@ -14,7 +15,6 @@ from tutti.tasks.serving.metering.prices import (
     find_price,
     read_price_book,
 )
-from tutti.tasks.serving.processes.errors import PriceError
 from tutti.tasks.serving.registry.models import Prices, read_registry
 
 GOOD = """

@@ -10,7 +10,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from tests.serving.weights.checkpoints import CONFIG, make_checkpoint
-from tutti.tasks.serving.processes import WeightsError
+from tutti.tasks.serving import WeightsError
 from tutti.tasks.serving.weights import Fit, kv_need, read_weights
 
 GIB = 1 << 30

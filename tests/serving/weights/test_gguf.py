@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from tests.serving.weights.checkpoints import gguf_bytes, gguf_text
-from tutti.tasks.serving.processes import WeightsError
+from tutti.tasks.serving import WeightsError
 from tutti.tasks.serving.weights import read_weights
 from tutti.tasks.serving.weights.identity import id_of
 

@@ -11,7 +11,8 @@ from typing import Any
 import pytest
 
 from tests.serving.weights.checkpoints import make_cache, make_checkpoint, split_checkpoint
-from tutti.tasks.serving.processes import ModelsEnvironmentMissing, WeightsError
+from tutti.tasks.serving import WeightsError
+from tutti.tasks.serving.processes import ModelsEnvironmentMissing
 from tutti.tasks.serving.weights import HubId, hub, read_weights, resolve_hub
 from tutti.tasks.serving.weights.hub import cache_folder
 from tutti.tasks.serving.weights.hub_child import NoModel, choose_files

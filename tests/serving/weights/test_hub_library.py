@@ -10,7 +10,7 @@ import pytest
 from tests.serving.weights.checkpoints import make_checkpoint, split_checkpoint
 from tests.serving.weights.hub_server import COMMIT, TOKEN, Hub, serving
 from tutti.tasks.platform.project import models_python_path
-from tutti.tasks.serving.processes import WeightsError
+from tutti.tasks.serving import WeightsError
 from tutti.tasks.serving.weights import read_weights, resolve_hub
 from tutti.tasks.serving.weights.hub import CHILD
 from tutti.tasks.serving.weights.identity import id_of

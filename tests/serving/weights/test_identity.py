@@ -20,7 +20,7 @@ from tests.serving.weights.checkpoints import (
 )
 from tutti.storage import content_hash
 from tutti.tasks.platform.project import POCKET
-from tutti.tasks.serving.processes import WeightsError
+from tutti.tasks.serving import WeightsError
 from tutti.tasks.serving.weights import identity as of
 from tutti.tasks.serving.weights import read_weights, weights_id
 from tutti.tasks.serving.weights.identity import id_of

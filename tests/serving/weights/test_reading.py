@@ -19,7 +19,7 @@ from tests.serving.weights.checkpoints import (
     write_safetensors,
 )
 from tutti.tasks.platform.project import POCKET
-from tutti.tasks.serving.processes import RegistryError
+from tutti.tasks.serving import RegistryError
 from tutti.tasks.serving.weights import read_weights
 from tutti.tasks.serving.weights.tensor_files import read_tensors
 

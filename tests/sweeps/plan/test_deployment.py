@@ -17,7 +17,7 @@ from rich.console import Console
 from tests.serving.engine_double import EngineDouble, completion
 from tutti import storage
 from tutti.tasks.platform.progress import StageLog
-from tutti.tasks.serving.processes import EngineFailed, RegistryError
+from tutti.tasks.serving import EngineFailed, RegistryError
 from tutti.tasks.serving.registry import pick_models
 from tutti.tasks.sweeps.plan.deployment import Deployment, start_engines
 from tutti.tasks.sweeps.plan.roles import roles_of

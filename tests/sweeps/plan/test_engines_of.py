@@ -8,7 +8,7 @@ import pytest
 import yaml
 
 from tests.serving.weights.checkpoints import make_checkpoint
-from tutti.tasks.serving.processes import RegistryError
+from tutti.tasks.serving import RegistryError
 from tutti.tasks.sweeps.plan import engines_of
 from tutti.tasks.sweeps.spec.suite import Suite
 

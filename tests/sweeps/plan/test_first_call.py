@@ -15,7 +15,7 @@ from tests.sweeps.run.test_restarts import suite_of
 from tutti import storage
 from tutti.tasks.platform.progress import StageLog
 from tutti.tasks.platform.progress.runs import Run
-from tutti.tasks.serving.processes import EngineFailed
+from tutti.tasks.serving import EngineFailed
 from tutti.tasks.sweeps.plan import deployment
 from tutti.tasks.sweeps.run.sweep import run_suite
 

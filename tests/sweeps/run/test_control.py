@@ -14,7 +14,7 @@ from tests.sweeps.conftest import SUITE, Sweep, plan_of
 from tutti.storage import Cost, LeaseLost, StoreBusy
 from tutti.storage import catalog as cat
 from tutti.storage.catalog import CellReason, leases
-from tutti.tasks.serving.processes import EngineFailed
+from tutti.tasks.serving import EngineFailed
 from tutti.tasks.sweeps.plan.enter import enter_plan
 from tutti.tasks.sweeps.plan.missing import EndReason, missing_cells
 from tutti.tasks.sweeps.plan.plan import Plan

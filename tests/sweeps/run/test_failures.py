@@ -3,7 +3,7 @@
 import pytest
 
 from tutti.tasks.agents import Trajectory
-from tutti.tasks.serving.processes import EngineFailed
+from tutti.tasks.serving import EngineFailed
 from tutti.tasks.sweeps.run.failures import ALIKE_AT_MOST, Failures
 
 

@@ -11,8 +11,7 @@ from tutti import storage
 from tutti.storage import query
 from tutti.tasks.platform.progress import StageLog
 from tutti.tasks.platform.progress.runs import Run
-from tutti.tasks.serving import engines
-from tutti.tasks.serving.processes import EngineFailed
+from tutti.tasks.serving import EngineFailed, engines
 from tutti.tasks.sweeps.plan.deployment import Deployment
 from tutti.tasks.sweeps.run import sweep
 from tutti.tasks.sweeps.run.runner import PAUSED, run_cell

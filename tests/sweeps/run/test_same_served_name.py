@@ -17,7 +17,7 @@ from tutti import storage
 from tutti.tasks.platform.progress import StageLog
 from tutti.tasks.platform.progress.runs import Run
 from tutti.tasks.reporting import family_scores
-from tutti.tasks.serving.processes import RegistryError
+from tutti.tasks.serving import RegistryError
 from tutti.tasks.sweeps.analysis import Side, compare_sides
 from tutti.tasks.sweeps.plan.estimate import PlanEstimate
 from tutti.tasks.sweeps.results import summarise

@@ -10,7 +10,7 @@ from tests.sweeps.conftest import Sweep, config_of, make_tasks, plan_of
 from tutti import storage
 from tutti.storage import catalog as cat
 from tutti.storage.catalog import CellReason
-from tutti.tasks.serving.processes import RegistryError
+from tutti.tasks.serving import RegistryError
 from tutti.tasks.serving.registry import Model
 from tutti.tasks.sweeps.plan.deployment import Deployment
 from tutti.tasks.sweeps.plan.enter import enter_plan

@@ -1,4 +1,5 @@
-"""What all folders of tests share: a new store without its wait, and how many cases are tried."""
+"""Shared fixtures: a new store without the cost of its creation, and the number of generated
+cases."""
 
 import gc
 import os
@@ -36,7 +37,7 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_collection() -> Generator[None, object, object]:
-    """What is imported stays to the end: the garbage collector need not look at it again."""
+    """Freeze imported objects, so that the garbage collector does not scan them again."""
     gc.disable()
     try:
         return (yield)
@@ -47,8 +48,8 @@ def pytest_collection() -> Generator[None, object, object]:
 
 @pytest.fixture
 def uncollected() -> Iterator[None]:
-    """No collection of garbage meanwhile, as in the gateway: it looks at all that a test session
-    has made, and a test would measure that."""
+    """Disable garbage collection as the gateway does, because a test would otherwise measure the
+    scan of all objects of the session."""
     gc.collect()
     gc.disable()
     yield
@@ -56,7 +57,8 @@ def uncollected() -> Iterator[None]:
 
 
 def pytest_unconfigure() -> None:
-    """At Python's end it must: what DuckDB's module leaves uncollected is reported as leaked."""
+    """Unfreeze at exit, because objects of DuckDB's module that stay uncollected are reported as
+    leaks."""
     gc.unfreeze()
 
 
@@ -65,8 +67,8 @@ NewCatalog = Callable[[storage.Home], storage.Catalog]
 
 @pytest.fixture(scope="session")
 def new_catalog(tmp_path_factory: pytest.TempPathFactory) -> NewCatalog:
-    """Opens a new store in SQLite: a copy of one made once, for making its tables costs four times
-    what opening does."""
+    """Open new stores in SQLite as copies of one that is created once; creating the tables takes
+    four times as long as opening."""
     made = storage.Home(tmp_path_factory.mktemp("empty") / "store")
 
     def open_new(home: storage.Home) -> storage.Catalog:

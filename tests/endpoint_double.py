@@ -1,4 +1,4 @@
-"""An OpenAI-compatible endpoint that lists models and gives every question the same answer."""
+"""OpenAI-compatible endpoint that lists models and gives every request the same answer."""
 
 import json
 import threading
@@ -12,20 +12,18 @@ from typing import Any
 def endpoint(
     *models: dict[str, Any], reply: Callable[[dict[str, Any]], dict[str, Any]] | None = None
 ) -> Iterator[str]:
-    """A running endpoint that lists `models`; its URL. `reply` makes the message to a request's
-    body; its key `finish_reason` is the choice's."""
+    """Run an endpoint that lists `models` and yield its URL. `reply` returns the message for a
+    request's body; its key `finish_reason` is the choice's."""
 
     class Handler(BaseHTTPRequestHandler):
-        """One request."""
-
         protocol_version = "HTTP/1.1"
 
         def do_GET(self) -> None:
-            """The list of models."""
+            """Send the list of models."""
             self.answer({"data": list(models)})
 
         def do_POST(self) -> None:
-            """A chat completion."""
+            """Send a chat completion."""
             asked = self.rfile.read(int(self.headers["Content-Length"]))
             message = {"content": "The answer is 42."}
             message = {"role": "assistant", **(reply(json.loads(asked)) if reply else message)}
@@ -35,7 +33,7 @@ def endpoint(
             self.answer({"choices": [choice], "usage": usage})
 
         def answer(self, content: dict[str, Any]) -> None:
-            """Send it."""
+            """Send `content` as the response."""
             body = json.dumps(content).encode()
             self.send_response(200)
             self.send_header("Content-Type", "application/json")
@@ -44,7 +42,7 @@ def endpoint(
             self.wfile.write(body)
 
         def log_message(self, format: str, *args: Any) -> None:
-            """Keep quiet."""
+            """Suppress the log."""
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
     thread = threading.Thread(target=server.serve_forever, daemon=True)

@@ -1,8 +1,9 @@
-"""Our own measures, which no linter has: run ``python -m tests.house`` (part of ``make lint``).
+"""Project-specific checks that no linter has: run ``python -m tests.house`` (part of ``make
+lint``).
 
-In: the sources of cli, flows, tasks, storage and bench. Out: one line an offender, ``file:line:
-what``, and exit code 1 when there is any. `EXCEPTIONS` lists by name what is let through; it only
-shrinks.
+In: the sources of cli, flows, tasks, storage and bench. Out: one line per violation, ``file:line:
+what``, and exit code 1 if there is any. `EXCEPTIONS` lists permitted violations by name and may
+only shrink.
 """
 
 import ast
@@ -83,7 +84,7 @@ Offence = tuple[str, int, str, str]
 
 
 def offences(root: Path = ROOT) -> Iterator[Offence]:
-    """Every breach of a measure under `root`, exceptions included."""
+    """Yield every violation of a measure under `root`, exceptions included."""
     for package in PACKAGES:
         for path in sorted((root / package).rglob("*.py")):
             name = path.relative_to(root).as_posix()
@@ -149,7 +150,7 @@ def _of_function(
 
 
 def _depth(node: ast.AST) -> int:
-    """How many blocks are nested in a function's body; an `elif` adds none."""
+    """Return the nesting depth of blocks in a function's body; an `elif` adds none."""
     deepest = 0
     for child in ast.iter_child_nodes(node):
         if isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef | ast.Lambda):
@@ -167,7 +168,7 @@ def _of_import(package: str, node: ast.Import | ast.ImportFrom) -> Iterator[tupl
 
 
 def stage_of(module: str) -> str:
-    """The stage that a module of ours belongs to: ``tutti.tasks.agents``, ``tutti.storage``."""
+    """Return the stage of one of our modules: ``tutti.tasks.agents``, ``tutti.storage``."""
     parts = module.split(".")
     stage = ".".join(parts[:3] if parts[1:2] == ["tasks"] else parts[:2])
     return ".".join(parts[:4]) if stage in STAGED else stage
@@ -176,7 +177,7 @@ def stage_of(module: str) -> str:
 def _past_the_face(
     root: Path, file: str, node: ast.Import | ast.ImportFrom
 ) -> Iterator[tuple[int, str, str]]:
-    """Imports of another stage's insides: what is imported from must be a package."""
+    """Yield imports of another stage's internals; only a package may be imported from."""
     if not isinstance(node, ast.ImportFrom) or not (node.module or "").startswith("tutti."):
         return
     module = node.module or ""
@@ -189,7 +190,8 @@ def _past_the_face(
 
 
 def _upward(file: str, node: ast.Import | ast.ImportFrom) -> Iterator[tuple[int, str, str]]:
-    """Imports from a stage that comes later in `STAGES`, or is not in it, within functions too."""
+    """Yield imports from a stage that comes later in `STAGES` or is not in it, including those
+    within functions."""
     own = _stage_in_tasks("tutti." + file.removesuffix(".py").replace("/", "."))
     for module in _modules_of(node):
         other = _stage_in_tasks(module)
@@ -204,7 +206,8 @@ def _upward(file: str, node: ast.Import | ast.ImportFrom) -> Iterator[tuple[int,
 
 
 def _modules_of(node: ast.Import | ast.ImportFrom) -> list[str]:
-    """The modules that an import may load: of ``from tutti.tasks import x`` also ``x``."""
+    """Return the modules that an import may load; ``from tutti.tasks import x`` may also load
+    ``x``."""
     if isinstance(node, ast.Import):
         return [alias.name for alias in node.names]
     if node.module == "tutti.tasks":
@@ -213,7 +216,7 @@ def _modules_of(node: ast.Import | ast.ImportFrom) -> list[str]:
 
 
 def _stage_in_tasks(module: str) -> str:
-    """The stage's folder in tasks/; empty for modules without a stage."""
+    """Return the stage's folder in tasks/, or an empty string for modules without a stage."""
     parts = module.split(".")
     staged = parts[:2] == ["tutti", "tasks"] and len(parts) > 2
     return parts[2] if staged and ".".join(parts[:3]) not in KERNEL else ""
@@ -229,7 +232,7 @@ def _of_handler(node: ast.ExceptHandler) -> Iterator[tuple[int, str, str]]:
 
 
 def _own_server(node: ast.Import | ast.ImportFrom) -> Iterator[tuple[int, str, str]]:
-    """Imports of another HTTP server."""
+    """Yield imports of another HTTP server."""
     modules = [alias.name for alias in node.names]
     if isinstance(node, ast.ImportFrom):
         modules = [f"{node.module}.{name}" for name in modules]
@@ -239,7 +242,7 @@ def _own_server(node: ast.Import | ast.ImportFrom) -> Iterator[tuple[int, str, s
 
 
 def _own_level(tree: ast.Module) -> Iterator[tuple[int, str, str]]:
-    """Ways to run a model's code at a level that `level_for_models` did not choose."""
+    """Yield runs of a model's code at a level that `level_for_models` did not choose."""
     chosen = {ast.unparse(each) for each in ast.walk(tree) if _is_choice(each)} | _names_of(tree)
     for node in ast.walk(tree):
         if isinstance(node, ast.ImportFrom) and node.module == SANDBOX:
@@ -259,7 +262,7 @@ def _is_choice(node: ast.AST | None) -> bool:
 
 
 def _names_of(tree: ast.Module) -> set[str]:
-    """Names that are only ever assigned such a choice."""
+    """Return names to which only such a choice is assigned."""
     found: dict[str, bool] = {}
     for node in ast.walk(tree):
         if not isinstance(node, ast.Assign):
@@ -275,7 +278,7 @@ def _names_of(tree: ast.Module) -> set[str]:
 
 
 def main() -> int:
-    """Print offenders and exceptions no longer needed; 1 when there is any."""
+    """Print violations and obsolete exceptions; return 1 if there is any."""
     used, failed = set(), False
     for file, line, rule, what in offences():
         key = f"{file}: {rule}"

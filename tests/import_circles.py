@@ -1,9 +1,9 @@
-"""Import circles among our own modules, for ``python -m tests.house``.
+"""Import cycles among our own modules, for ``python -m tests.house``.
 
 In: the sources. Out: each group of modules that import each other, directly or through others.
-Imports inside functions and under ``if TYPE_CHECKING`` count. A face's block does not: it names
-what its package shows and loads nothing. Who imports a name from a face depends on the module that
-the face names for it.
+Imports inside functions and under ``if TYPE_CHECKING`` count. The import block of a face does not,
+because it lists the package's names and loads nothing. An import of a name from a face depends on
+the module that the face lists for it.
 """
 
 import ast
@@ -14,7 +14,7 @@ Graph = dict[str, set[str]]
 
 
 def circles(root: Path, packages: tuple[str, ...]) -> list[list[str]]:
-    """The modules of each circle, sorted."""
+    """Return the modules of each cycle, sorted."""
     trees = {
         module_of(path, root): ast.parse(path.read_text("utf-8"))
         for package in packages
@@ -30,13 +30,13 @@ def circles(root: Path, packages: tuple[str, ...]) -> list[list[str]]:
 
 
 def module_of(path: Path, root: Path) -> str:
-    """The dotted name under which `path` is imported."""
+    """Return the dotted name under which `path` is imported."""
     parts = path.relative_to(root).with_suffix("").parts
     return ".".join(("tutti", *(parts[:-1] if parts[-1] == "__init__" else parts)))
 
 
 def face_of(tree: ast.Module) -> Iterator[tuple[str, str]]:
-    """Each name that a face shows, with the module that it names for it."""
+    """Yield each name of a face with its module."""
     for block in tree.body:
         for node in block.body if _is_face_block(block) else [block]:  # type: ignore[attr-defined]
             if isinstance(node, ast.ImportFrom) and node.module:
@@ -54,7 +54,7 @@ def _imports(
     faces: dict[str, dict[str, str]],
     known: dict[str, ast.Module],
 ) -> Iterator[str]:
-    """Modules of ours that a module imports, wherever it does."""
+    """Yield our modules that a module imports anywhere."""
     skipped = {
         id(inner)
         for block in (tree.body if is_package else [])
@@ -74,7 +74,7 @@ def _imports(
 def _homes(
     module: str, name: str, faces: dict[str, dict[str, str]], known: dict[str, ast.Module]
 ) -> Iterator[str]:
-    """The modules that ``from module import name`` needs."""
+    """Yield the modules that ``from module import name`` needs."""
     if f"{module}.{name}" in known:
         yield f"{module}.{name}"
     elif (home := faces.get(module, {}).get(name)) in known and home != module:
@@ -85,7 +85,7 @@ def _homes(
 
 
 def _components(graph: Graph) -> Iterator[list[str]]:
-    """Strongly connected components, by Tarjan's algorithm."""
+    """Yield the strongly connected components, by Tarjan's algorithm."""
     index: dict[str, int] = {}
     low: dict[str, int] = {}
     stack: list[str] = []

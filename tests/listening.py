@@ -1,4 +1,4 @@
-"""An HTTP service of tutti's own in a thread, for tests whose client blocks."""
+"""One of tutti's HTTP services in a thread, for tests whose client blocks."""
 
 import asyncio
 import threading
@@ -12,7 +12,7 @@ START_S = 120.0
 
 @contextmanager
 def listening(service: AbstractAsyncContextManager[Server]) -> Iterator[int]:
-    """Open a service and listen for the block; yields its port."""
+    """Run a service for the block and yield its port."""
     ready, ports = threading.Event(), list[int]()
     loop, stopping = asyncio.new_event_loop(), asyncio.Event()
 

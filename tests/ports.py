@@ -1,4 +1,4 @@
-"""Ports for what a test starts, that no other test takes meanwhile."""
+"""Ports for the processes of a test that no other test uses meanwhile."""
 
 import contextlib
 import random
@@ -6,8 +6,8 @@ import socket
 
 
 def free_ports(number: int = 1) -> int:
-    """The first of `number` free loopback ports in a row. They are below those that the system
-    gives to whoever asks for any, so nobody else gets them before the test binds them."""
+    """Return the first of `number` consecutive free loopback ports. They are below the ephemeral
+    range, so no other process gets them before the test binds them."""
     while True:
         first = random.SystemRandom().randrange(10_000, 32_000)
         with contextlib.suppress(OSError), contextlib.ExitStack() as taken:

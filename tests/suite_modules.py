@@ -1,9 +1,9 @@
-"""Counts the modules that a suite passes: those whose functions run until its first attempt.
+"""Counts the modules that a suite uses: those whose functions run until its first attempt.
 
 Run: ``python -m tests.suite_modules deployments/suites/smoke.yaml``, where the suite's model can be
 served. In: a suite file. Out: the modules of tutti that ran a function in this process, between
 reading the file and the first row of `attempts`, and their number. Engines, the gateway and the
-search service are processes of their own, and not counted.
+search service are separate processes and not counted.
 """
 
 import asyncio
@@ -20,14 +20,15 @@ from unittest import mock
 
 
 class _Counting:
-    """Notes modules until it is told to stop."""
+    """Recorder of modules until it is stopped."""
 
     def __init__(self) -> None:
         self.modules: set[str] = set()
         self.stopped = False
 
     def note(self, frame: FrameType, event: str, argument: object) -> None:
-        """A profile function; bodies of modules and classes, which run at import, do not count."""
+        """Record a module, as a profile function; bodies of modules and classes, which run at
+        import, do not count."""
         if event == "call" and not self.stopped and frame.f_code.co_flags & inspect.CO_OPTIMIZED:
             name = frame.f_globals.get("__name__", "")
             if name.startswith("tutti."):
@@ -35,7 +36,7 @@ class _Counting:
 
 
 def passed_modules(suite_file: Path) -> list[str]:
-    """The modules, sorted. Runs the sweep to its end, in a store of its own."""
+    """Run the sweep to its end in a new store and return the modules, sorted."""
     from tutti.flows.sweep import eval_sweep
     from tutti.storage.write import buffered
     from tutti.storage.write.writer import commit_tables
@@ -61,7 +62,7 @@ def passed_modules(suite_file: Path) -> list[str]:
 
 
 def main() -> None:
-    """Print them."""
+    """Print the modules."""
     with tempfile.TemporaryDirectory() as home:
         os.environ["TUTTI_HOME"] = home
         modules = passed_modules(Path(sys.argv[1]))

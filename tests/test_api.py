@@ -1,4 +1,4 @@
-"""`import tutti`: the names for Python programs, and README's example."""
+"""Tests of `import tutti`: the names for Python programs, and README's example."""
 
 import asyncio
 import re
@@ -25,7 +25,7 @@ EXAMPLE = re.compile(r"```python\n(import tutti\n.*?)```", re.S)
 
 @pytest.fixture(autouse=True)
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """An empty folder with questions and a store of its own."""
+    """Create an empty folder with questions and a new store."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("TUTTI_HOME", str(tmp_path / "home"))
     monkeypatch.delenv("TUTTI_CATALOG_URL", raising=False)
@@ -48,7 +48,7 @@ def test_the_example_of_the_readme_runs(capsys: pytest.CaptureFixture[str]) -> N
 
 
 def test_the_kept_files_repeat_the_sweep(tmp_path: Path) -> None:
-    """Twice the same; the served name and the context length are the endpoint's."""
+    """A second run gives the same; the served name and the context length are the endpoint's."""
     settings: tutti.RunSettings = {"source": "first.jsonl", "concurrency": (2,), "limit": 3}
     with endpoint({"id": "Qwen/Qwen3-8B", "max_model_len": 1000}) as url:
         kept = asyncio.run(keep_sweep("gsm8k", url, settings))
@@ -60,7 +60,7 @@ def test_the_kept_files_repeat_the_sweep(tmp_path: Path) -> None:
 
 
 def test_split_and_rule_are_the_suites_own(tmp_path: Path) -> None:
-    """As `data.split` and `data.rule`; a rule that it lacks is refused."""
+    """The arguments are `data.split` and `data.rule`; an unknown rule is refused."""
     with endpoint({"id": "Qwen/Qwen3-8B", "max_model_len": 1000}) as url:
         settings: tutti.RunSettings = {"source": "data", "split": "live_simple", "rule": "strict"}
         kept = asyncio.run(keep_sweep("bfcl", url, settings))
@@ -86,7 +86,7 @@ def test_a_judge_named_as_the_measured_model_stays_itself(tmp_path: Path) -> Non
 
 
 def test_a_domain_without_a_user_is_kept_so(tmp_path: Path) -> None:
-    """`--solo` is `data.solo`, and for a domain only."""
+    """`--solo` is `data.solo` and valid only for a domain."""
     with endpoint({"id": "m", "max_model_len": 1000}) as url:
         kept = asyncio.run(keep_sweep("task_set:0123456789abcdef", url, {"solo": True}))
         assert read_suite(kept.path).data.solo is True
@@ -95,14 +95,14 @@ def test_a_domain_without_a_user_is_kept_so(tmp_path: Path) -> None:
 
 
 def test_a_file_of_ones_own_is_kept_with_its_folder(tmp_path: Path) -> None:
-    """The kept suite is run from any folder."""
+    """The kept suite can be run from any folder."""
     with endpoint({"id": "m", "max_model_len": 1000}) as url:
         kept = asyncio.run(keep_sweep("my_task.py", url, {}))
     assert read_suite(kept.path).benchmark == str(tmp_path / "my_task.py")
 
 
 def test_a_file_of_questions_names_its_scorer_and_fields(tmp_path: Path) -> None:
-    """`tutti run FILE.jsonl` needs no suite file for what a file of questions needs."""
+    """`tutti run FILE.jsonl` needs no suite file for the fields of a question file."""
     (tmp_path / "mine.jsonl").write_text('{"q": "1 + 1?", "gold": "2"}\n')
     settings: tutti.RunSettings = {"scorer": "numeric", "question_field": "q"}
     with endpoint({"id": "m", "max_model_len": 1000}) as url:
@@ -136,7 +136,7 @@ def test_what_is_left_open_is_one_message(
     [("temprature", "did you mean 'temperature'?"), ("zzz", "known: registry, name, served_name")],
 )
 def test_an_unknown_keyword_is_a_type_error(keyword: str, words: str) -> None:
-    """As of any function; before, `temprature=0.7` was measured at temperature 0."""
+    """The error is that of any function; `temprature=0.7` used to be measured at temperature 0."""
     given: Any = {keyword: 0.7}
     with pytest.raises(TypeError, match=f"unexpected keyword argument '{keyword}'; {words}"):
         tutti.run("gsm8k", "http://127.0.0.1:9/v1", **given)
@@ -144,7 +144,8 @@ def test_an_unknown_keyword_is_a_type_error(keyword: str, words: str) -> None:
 
 @pytest.mark.parametrize("name", ["served_name", "api_key_env", "context_tokens"])
 def test_what_only_an_endpoint_has_is_refused_of_an_entry(name: str) -> None:
-    """It was left out in silence: the entry was measured by its own name, key and context."""
+    """Such an argument used to be ignored silently: the entry was measured with its own name, key
+    and context."""
     settings: Any = {name: 4096 if name == "context_tokens" else "OTHER"}
     with pytest.raises(UsageError, match=rf"--{name.replace('_', '-')}: for an endpoint's URL"):
         asyncio.run(keep_sweep("gsm8k", "pocket", settings))

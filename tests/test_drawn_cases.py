@@ -1,4 +1,5 @@
-"""Which cases property tests draw: the same ones in `make test`, new ones in `make fuzz`."""
+"""Tests of the cases that property tests draw: the same ones in `make test`, new ones in `make
+fuzz`."""
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -17,7 +18,7 @@ def draw(profile: str) -> list[int]:
 
 
 def test_the_tests_draw_the_same_cases_every_time() -> None:
-    """No database of examples adds to them, either."""
+    """No example database adds cases."""
     assert draw("ci") == draw("ci")
     assert settings.get_profile("ci").database is None
 

@@ -1,4 +1,5 @@
-"""One error tree: every error of ours, its exit code, and what the command line makes of it."""
+"""Tests of the error tree: every error of ours, its exit code, and its output on the command
+line."""
 
 import ast
 import errno
@@ -63,7 +64,7 @@ RUN_AGAIN = (EngineLost, GpuLost, SetUnfinished, TeacherLost, BudgetSpent)
 def test_each_root_carries_its_exit_code(
     kind: type[TuttiError], code: int, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """One line on stderr, and the code of the error's own class."""
+    """The error is one line on stderr with the code of its own class."""
 
     def fail() -> None:
         raise kind("what happened")
@@ -92,7 +93,7 @@ def test_a_bad_row_is_a_failure_although_a_benchmark_error_is_bad_usage() -> Non
 
 
 def test_errors_of_libraries_and_bugs() -> None:
-    """Invalid SQL and invalid fields are bad usage; a bug keeps its traceback."""
+    """Invalid SQL and invalid fields are usage errors; a bug keeps its traceback."""
 
     class Fields(BaseModel):
         limit: int
@@ -112,7 +113,7 @@ def test_errors_of_libraries_and_bugs() -> None:
 
 
 def test_the_tree_in_the_docstring_is_the_tree() -> None:
-    """Each line's exit code is its class's; each class below the root with a code is drawn."""
+    """Each line's exit code is its class's; each class below the root with a code is listed."""
     import tutti.errors
 
     drawn = dict(

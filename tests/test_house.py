@@ -1,4 +1,4 @@
-"""The order of stages: an import of a later stage is found wherever it stands."""
+"""Tests of the order of stages: an import of a later stage is detected anywhere."""
 
 import re
 from pathlib import Path
@@ -88,7 +88,8 @@ def test_a_folder_with_more_than_twenty_five_files_is_an_offence(
 
 
 def test_each_rule_of_the_threat_model_names_tests_that_are_there() -> None:
-    """Items of lists, and actors; assets are no rules, and what is not protected has no test."""
+    """Rules are items of lists and actors; assets are not rules, and unprotected items have no
+    test."""
     root = STAGED_FOLDERS.parent
     _, _, rules = (root / "docs/security.md").read_text().partition("## Permissions")
     blocks = re.split(r"\n(?=[-|#])|\n\n", rules)

@@ -1,4 +1,4 @@
-"""The check for import circles finds them, wherever the imports are written."""
+"""Tests that the check for import cycles detects them, wherever the imports are written."""
 
 from pathlib import Path
 
@@ -11,7 +11,7 @@ FACE = LAZY + "from tutti.tasks.b import B as B\n"
 
 
 def found(root: Path, **sources: str) -> list[list[str]]:
-    """The circles of a package `tasks` with these modules."""
+    """Return the cycles of a package `tasks` with these modules."""
     (root / "tasks").mkdir()
     for name, text in {"__init__": "", **sources}.items():
         (root / "tasks" / f"{name}.py").write_text(text)
@@ -29,18 +29,18 @@ def found(root: Path, **sources: str) -> list[list[str]]:
     ],
 )
 def test_two_modules_that_import_each_other_are_a_circle(tmp_path: Path, back: str) -> None:
-    """At the top, under TYPE_CHECKING or inside a function."""
+    """The import is at the top, under TYPE_CHECKING or inside a function."""
     circle = ["tutti.tasks.a", "tutti.tasks.b"]
     assert found(tmp_path, a="from tutti.tasks.b import B\n", b=back) == [circle]
 
 
 def test_a_circle_through_a_face_and_a_third_module_is_found(tmp_path: Path) -> None:
-    """Who imports a name from a face depends on its module."""
+    """An import of a name from a face depends on that name's module."""
     sources = {"__init__": FACE, "a": "from tutti.tasks import B\n", "c": "import tutti.tasks.a\n"}
     circle = ["tutti.tasks.a", "tutti.tasks.b", "tutti.tasks.c"]
     assert found(tmp_path, **sources, b="from tutti.tasks.c import C\n") == [circle]
 
 
 def test_a_face_is_no_part_of_a_circle(tmp_path: Path) -> None:
-    """Its block loads nothing: modules below it may import their package."""
+    """The face's import block loads nothing, so modules below it may import their package."""
     assert found(tmp_path, __init__=FACE, b="import tutti.tasks\n") == []

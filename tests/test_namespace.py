@@ -1,4 +1,5 @@
-"""One import namespace: all of ours is below `tutti`, and nothing is importable beside it."""
+"""Tests of the single import namespace: all our modules are below `tutti`, and nothing else is
+importable."""
 
 import subprocess
 import sys
@@ -10,14 +11,14 @@ SHADOWED = "storage", "tasks", "flows", "cli"
 
 
 def run(folder: Path, code: str) -> subprocess.CompletedProcess[str]:
-    """The code in another process that starts in `folder`."""
+    """Run the code in another process that starts in `folder`."""
     command = [sys.executable, "-c", code]
     return subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=60)
 
 
 @pytest.mark.parametrize("name", SHADOWED)
 def test_a_users_folder_does_not_shadow_ours(tmp_path: Path, name: str) -> None:
-    """A project with a `storage` of its own gets its own, and `tutti.storage` is ours."""
+    """A project with its own `storage` imports its own, and `tutti.storage` is ours."""
     (tmp_path / name).mkdir()
     (tmp_path / name / "__init__.py").write_text("MINE = True\n")
     code = f"import {name}, tutti.{name}; print({name}.MINE, hasattr(tutti.{name}, 'MINE'))"
@@ -27,13 +28,13 @@ def test_a_users_folder_does_not_shadow_ours(tmp_path: Path, name: str) -> None:
 
 @pytest.mark.parametrize("name", SHADOWED)
 def test_nothing_is_importable_by_its_plain_name(tmp_path: Path, name: str) -> None:
-    """Outside a checkout, as in a user's own project."""
+    """This holds outside a checkout, as in a user's own project."""
     done = run(tmp_path, f"import {name}")
     assert done.returncode == 1 and f"No module named '{name}'" in done.stderr
 
 
 def test_importing_a_stage_loads_nothing_else(tmp_path: Path) -> None:
-    """A face is a list of names: what they need is loaded when they are used."""
+    """A face is a list of names whose modules are loaded on use."""
     code = (
         "import sys, tutti.storage, tutti.tasks.serving, tutti.tasks.sweeps.plan\n"
         "heavy = {'duckdb', 'pyarrow', 'sqlalchemy', 'pydantic', 'aiohttp', 'numpy'}\n"

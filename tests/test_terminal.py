@@ -1,4 +1,4 @@
-"""What a terminal shows of texts from elsewhere."""
+"""Tests of a terminal's output for foreign texts."""
 
 import io
 import sys
@@ -25,7 +25,7 @@ def test_what_a_terminal_would_obey_is_shown(text: str, safe: str) -> None:
 
 
 def test_no_mark_of_direction_is_left() -> None:
-    """By Unicode's own classes."""
+    """The marks are those of Unicode's own classes."""
     marks = {"LRE", "RLE", "LRO", "RLO", "PDF", "LRI", "RLI", "FSI", "PDI"}
     for code in range(0x110000):
         character = chr(code)
@@ -36,7 +36,7 @@ def test_no_mark_of_direction_is_left() -> None:
 
 
 class Terminal(io.TextIOWrapper):
-    """A stream that says it is one."""
+    """Stream that reports being a terminal."""
 
     def isatty(self) -> bool:
         return True

@@ -1,7 +1,8 @@
-"""No consumer of costs gives a sum as exact when a part of it is unknown, and every budget ends.
+"""Tests that no consumer of costs presents a sum as exact if a part is unknown, and that every
+budget ends.
 
-Over random trees of costs, and random calls, of which some have a cost that is unknown. Each
-consumer is asked as its callers ask it.
+Costs are random trees, and random calls of which some have an unknown cost. Each consumer is called
+as its callers do.
 """
 
 from collections.abc import Sequence
@@ -41,7 +42,7 @@ TREES = st.recursive(PARTS, lambda inner: st.lists(inner, max_size=6), max_leave
 
 
 class CallCost(NamedTuple):
-    """A call: in which role, and whether its cost is known."""
+    """A call's role, and whether its cost is known."""
 
     role: str
     usd: float | None
@@ -59,7 +60,7 @@ CALLS = st.lists(
 
 
 def record_of(call: CallCost) -> CallRecord:
-    """As the gateway records it: the price is known, and the usage where the cost is."""
+    """Return the gateway's record: the price is known, and the usage is known if the cost is."""
     body = {"model": "m", "messages": [{"role": "user", "content": "q"}]}
     request = CallRequest(
         b"/v1/chat/completions", "chat/completions", [], body, b"{}", "p", False, "c", "", 1,
@@ -73,12 +74,12 @@ def record_of(call: CallCost) -> CallRecord:
 
 
 def unknown(calls: Sequence[CallCost], *roles: str) -> bool:
-    """Whether the cost of a call in these roles is unknown."""
+    """Return whether the cost of a call in these roles is unknown."""
     return any(call.usd is None for call in calls if not roles or call.role in roles)
 
 
 def total(calls: Sequence[CallCost], *roles: str) -> float | None:
-    """The sum of those roles, None where a part is unknown."""
+    """Return the sum of those roles, or None if a part is unknown."""
     if unknown(calls, *roles):
         return None
     return sum(call.usd or 0.0 for call in calls if not roles or call.role in roles)
@@ -86,7 +87,7 @@ def total(calls: Sequence[CallCost], *roles: str) -> float | None:
 
 @given(CALLS)
 def test_attempts_of_the_gateway_and_of_harnesses(calls: list[CallCost]) -> None:
-    """From the calls' records to `attempts.cost_usd` and to what a budget is told."""
+    """The costs go from the calls' records to `attempts.cost_usd` and to the budget."""
     tally = ProgramTally("a", ProgramCell("g", "m", "cap"))
     program = Program("p", 0.0)
     for call in calls:
@@ -103,7 +104,7 @@ def test_attempts_of_the_gateway_and_of_harnesses(calls: list[CallCost]) -> None
 
 @given(CALLS)
 def test_imports_and_figures(calls: list[CallCost]) -> None:
-    """Of an imported attempt, of a report's tasks and of gates."""
+    """The figures are those of an imported attempt, of a report's tasks and of gates."""
     rows: list[dict[str, Any]] = [
         {"role": c.role, "cost_usd": c.usd, "status": "ok"} for c in calls
     ]
@@ -124,7 +125,8 @@ def test_imports_and_figures(calls: list[CallCost]) -> None:
 
 @given(CALLS, st.booleans())
 def test_the_budget_of_a_run(calls: list[CallCost], is_whole: bool) -> None:
-    """It ends with the first unknown cost or once it is spent, whichever comes first."""
+    """The run's budget ends with the first unknown cost or when it is spent, whichever comes
+    first."""
     limit = 5 * USD
     whole = BudgetTracker(Budget(usd=limit))
     spending = BudgetTracker(Budget(), whole) if is_whole else whole
@@ -140,7 +142,7 @@ def test_the_budget_of_a_run(calls: list[CallCost], is_whole: bool) -> None:
 
 @given(CALLS, st.floats(0.1, 10))
 def test_the_budget_of_a_key(calls: list[CallCost], estimate_usd: float) -> None:
-    """Unknown costs fill it by their estimate, so it has an end; its text is never exact."""
+    """Unknown costs count with their estimate, so it ends; its text is never exact."""
     budget, first = UsdBudget(5 * USD), 0
     for place, call in enumerate(calls, 1):
         first += budget.spend(call.usd, estimate_usd)
@@ -153,7 +155,7 @@ def test_the_budget_of_a_key(calls: list[CallCost], estimate_usd: float) -> None
 
 @given(CALLS)
 def test_the_budget_of_a_teacher(calls: list[CallCost]) -> None:
-    """It is never exceeded by what calls may have cost at most."""
+    """The highest possible cost of the calls never exceeds it."""
     limit, worst_usd, made = 5 * USD, 2 * USD, 0
     meter = Meter(TeacherBudget(usd=limit), TeacherPrices(2.0, 2.0))
     for call in calls:
@@ -171,7 +173,7 @@ def test_the_budget_of_a_teacher(calls: list[CallCost]) -> None:
 
 
 def sum_of(tree: "Tree") -> Cost:
-    """The cost of a tree, its branches summed first."""
+    """Return the cost of a tree, with its branches summed first."""
     if not isinstance(tree, list):
         return Cost.of([tree])
     total = Cost()
@@ -181,13 +183,12 @@ def sum_of(tree: "Tree") -> Cost:
 
 
 def leaves(tree: "Tree") -> list[float | None]:
-    """The parts of a tree."""
     return [x for branch in tree for x in leaves(branch)] if isinstance(tree, list) else [tree]
 
 
 @given(TREES)
 def test_a_sum_is_exact_only_if_all_its_parts_are_known(tree: "Tree") -> None:
-    """In whatever order and grouping they are added; as text it is at least what is known."""
+    """This holds for any order and grouping; the text gives at least the known part."""
     cost, parts = sum_of(tree), leaves(tree)
     known = [part for part in parts if part is not None]
     assert abs(cost.known_usd - sum(known)) < 1e-6

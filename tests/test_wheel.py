@@ -1,4 +1,4 @@
-"""A wheel of the project works from an empty folder, with each Python that it supports."""
+"""Tests that a wheel of the project works from an empty folder, with each supported Python."""
 
 import json
 import os
@@ -26,7 +26,7 @@ OURS = "PYTHONPATH", "TUTTI_HOME", "TUTTI_MODELS_PYTHON", "VIRTUAL_ENV"
 
 @pytest.fixture(scope="module")
 def uv() -> str:
-    """The program uv, of this environment or of the machine."""
+    """Return the program uv of this environment or of the machine."""
     beside = Path(sys.executable).with_name("uv")
     found = str(beside) if beside.is_file() else shutil.which("uv")
     return found or pytest.skip("no uv to install with")
@@ -34,7 +34,7 @@ def uv() -> str:
 
 @pytest.fixture(scope="module")
 def wheel(uv: str, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Built from a copy of the sources without `.git`."""
+    """Return a wheel built from a copy of the sources without `.git`."""
     source, out = tmp_path_factory.mktemp("source"), tmp_path_factory.mktemp("wheel")
     names = [f"./{name}" for name in SOURCES]
     subprocess.run(["cp", "-a", "--parents", *names, source], cwd=PROJECT, check=True)
@@ -53,7 +53,8 @@ def _uv(uv: str, *words: str) -> None:
 
 
 def _interpreter(version: str) -> str:
-    """On the path, or installed by pyenv, whose links on the path need not work."""
+    """Return an interpreter on the path, or one installed by pyenv, whose links on the path need
+    not work."""
     found = shutil.which(f"python{version}")
     kept = sorted(Path.home().glob(f".pyenv/versions/{version}.*/bin/python"))
     for python in [*([found] if found else []), *map(str, kept)]:
@@ -68,7 +69,8 @@ def _interpreter(version: str) -> str:
 def test_a_wheel_works_in_an_empty_folder(
     version: str, uv: str, wheel: Path, tmp_path: Path
 ) -> None:
-    """Suites, registry, weights, deployments and pins are in it; no hint names a Makefile."""
+    """The wheel contains suites, registry, weights, deployments and pins; no hint names a
+    Makefile."""
     environment = tmp_path / "environment"
     _uv(uv, "venv", "--python", _interpreter(version), str(environment))
     pins = str(PROJECT / "deployments" / "constraints.txt")

@@ -1,8 +1,8 @@
-"""A retrieval service that takes and answers what ToolOrchestra's own do, and nothing else.
+"""Retrieval service with exactly the interface of ToolOrchestra's own.
 
-After ``evaluation/retrieval_hle.py`` and ``retrieval_wiki.py`` of the fork at 8bb9e69: one query a
-request, an unknown question is an error, hits without scores are bare documents, pages of the web
-have no id.
+It follows ``evaluation/retrieval_hle.py`` and ``retrieval_wiki.py`` of the fork at 8bb9e69: one
+query per request, an unknown question is an error, hits without scores are bare documents, web
+pages have no id.
 """
 
 import json
@@ -17,7 +17,8 @@ LEAST_HITS = 3  # with fewer, HLE's service appends pages of the web
 
 
 def hle_answer(pools: Mapping[str, Sequence[str]], body: Mapping[str, Any]) -> Any:
-    """HLE's: the documents of the question alone, then a page of the web. Raises KeyError."""
+    """Return HLE's response: the documents of the question alone, then a web page. Raises
+    KeyError."""
     assert len(body["queries"]) == 1, "We now assume single query search"
     texts = pools[body["eid"]][: body["topk"]]
     documents = [{"id": 40 + n, "content": text} for n, text in enumerate(texts)]
@@ -30,7 +31,7 @@ def hle_answer(pools: Mapping[str, Sequence[str]], body: Mapping[str, Any]) -> A
 
 
 def wiki_answer(texts: Sequence[str], body: Mapping[str, Any]) -> Any:
-    """FRAMES's: all pages, whatever the question; their text is ``contents``."""
+    """Return FRAMES's response: all pages for any question, with their text in ``contents``."""
     documents = [{"id": str(n), "contents": text} for n, text in enumerate(texts)]
     if not body.get("return_scores", False):
         return [documents for _ in body["queries"]]
@@ -42,15 +43,13 @@ def wiki_answer(texts: Sequence[str], body: Mapping[str, Any]) -> Any:
 def toolorchestra_service(
     documents: Mapping[str, Sequence[str]] | Sequence[str],
 ) -> Iterator[tuple[str, list[dict[str, Any]]]]:
-    """HLE's service over texts by question, or FRAMES's over all texts: its URL and the requests
-    that came so far."""
+    """Run HLE's service on texts by question, or FRAMES's on all texts; yield its URL and the
+    requests received."""
     asked: list[dict[str, Any]] = []
 
     class Handler(BaseHTTPRequestHandler):
-        """One request."""
-
         def do_POST(self) -> None:
-            """Search; whatever fails is an HTTP 500, a field of another type a 422."""
+            """Search; any failure is an HTTP 500, a field of another type a 422."""
             body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
             asked.append(body)
             if wrong := [name for name in body if not isinstance(body[name], TYPES[name])]:
@@ -66,7 +65,6 @@ def toolorchestra_service(
             return self.answer(200, found)
 
         def answer(self, status: int, content: Any) -> None:
-            """Send it."""
             data = json.dumps(content).encode()
             self.send_response(status)
             self.send_header("Content-Type", "application/json")
@@ -75,7 +73,7 @@ def toolorchestra_service(
             self.wfile.write(data)
 
         def log_message(self, format: str, *args: Any) -> None:
-            """Keep quiet."""
+            """Suppress the log."""
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
     thread = threading.Thread(target=server.serve_forever, daemon=True)

@@ -1,7 +1,7 @@
-"""An event loop whose clock stands still while anything can run, and then goes to the next timer.
+"""Event loop whose clock stands still while anything can run, and then advances to the next timer.
 
-A sleep of an hour takes no time, and no sleep is longer than it says. For code of one thread: what
-another thread or process works on is not waited for while a timer is due.
+A sleep of an hour takes no time, and no sleep is longer than specified. For code of one thread:
+while a timer is due, work of another thread or process is not waited for.
 """
 
 import asyncio
@@ -13,7 +13,7 @@ Result = TypeVar("Result")
 
 
 class _Selector(selectors.DefaultSelector):
-    """Advances the clock where the loop would sleep."""
+    """Selector that advances the clock where the loop would sleep."""
 
     now = 0.0
 
@@ -25,14 +25,14 @@ class _Selector(selectors.DefaultSelector):
 
 
 class VirtualLoop(asyncio.SelectorEventLoop):
-    """Tells the time of its selector."""
+    """Event loop with the time of its selector."""
 
     def __init__(self) -> None:
         self._clock = _Selector()
         super().__init__(self._clock)
 
     def time(self) -> float:
-        """Seconds that passed in virtual time."""
+        """Return the seconds of virtual time."""
         return self._clock.now
 
 

@@ -8,6 +8,6 @@ _PLACES = count(1)
 
 
 def hold(seconds: float) -> None:
-    """Report a wait that overlaps no other."""
+    """Report a wait of `seconds` that overlaps no other."""
     start = 1e6 * next(_PLACES)
     note_wait(start, start + seconds)

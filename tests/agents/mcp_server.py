@@ -18,33 +18,33 @@ def add(a: int, b: int) -> str:
 
 @server.tool()
 def fail() -> str:
-    """Always fails."""
+    """Always fail."""
     raise ValueError("no such luck")
 
 
 @server.tool()
 def wait() -> str:
-    """Takes too long."""
+    """Take too long."""
     time.sleep(20)
     return "late"
 
 
 @server.tool()
 def leave() -> str:
-    """Ends the server."""
+    """End the server process."""
     print("error: lost the disk", file=sys.stderr, flush=True)
     os._exit(1)
 
 
 @server.tool()
 def secret() -> str:
-    """Whether a key of the agent's is seen here."""
+    """Return whether one of the agent's keys is visible in the server's environment."""
     return str("MY_API_KEY" in os.environ)
 
 
 @server.tool()
 def daemon() -> str:
-    """Starts a process that leaves the session; its pid."""
+    """Start a process that leaves the session and return its pid."""
     return str(subprocess.Popen(["sleep", "600"], start_new_session=True).pid)
 
 

@@ -1,4 +1,5 @@
-"""The working clock: waits reach the attempt that runs, from however deep, and only that one."""
+"""Tests of the working clock: waits at any call depth are reported to the running attempt and to no
+other."""
 
 import asyncio
 import time
@@ -10,14 +11,14 @@ from tutti.tasks.agents.models.model import WorkingClock, note_wait
 
 @pytest.fixture
 def now(monkeypatch: pytest.MonkeyPatch) -> list[float]:
-    """The time; tests change it."""
+    """Return the current time as a list that tests modify."""
     at = [100.0]
     monkeypatch.setattr(time, "monotonic", lambda: at[0])
     return at
 
 
 async def expert(start: float, end: float) -> None:
-    """A tool's model that waits, in a task of its own."""
+    """Run a tool's model that waits, in a task of its own."""
     await asyncio.create_task(deeper(start, end))
 
 
@@ -53,7 +54,7 @@ def test_attempts_side_by_side_have_their_own_waits() -> None:
 
 
 def test_a_partners_waits_are_the_partners_time(now: list[float]) -> None:
-    """Not counted twice, also where the partner fails."""
+    """The waits are not counted twice, also if the partner fails."""
     clock = WorkingClock()
     with pytest.raises(ValueError, match="away"), clock.running(), clock.partner():
         note_wait(100.0, 160.0)

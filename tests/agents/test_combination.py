@@ -1,4 +1,5 @@
-"""Which solutions a combining call is shown: drawn by the seed, at most a window, none unusable."""
+"""Tests of the solutions shown to a combining call: chosen by seed, at most a window, none
+unusable."""
 
 from typing import Any
 
@@ -19,7 +20,8 @@ TEXTS = st.lists(st.text("abc", max_size=6), min_size=1, max_size=12)
 def test_what_is_shown_and_what_may_be_drawn(
     texts: list[str], combine: Any, window: int | None, seed: int
 ) -> None:
-    """All usable ones, or as many of them as the window; a drawn answer is one that was shown."""
+    """All usable solutions are shown, or a full window of them, and a drawn answer is one of the
+    shown."""
     combination = Combination(combine, texts, 4, seed, window)
     usable = [number for number, text in enumerate(texts) if 0 < len(text) <= 4]
     assert len(combination.shown) == min(len(usable), window or len(texts))
@@ -34,7 +36,7 @@ def test_what_is_shown_and_what_may_be_drawn(
 
 
 def test_another_seed_shows_others() -> None:
-    """So the seeds of a window's draws see different solutions of many."""
+    """Different seeds in a window see different solutions if there are many."""
     texts = [str(number) for number in range(32)]
     windows = {tuple(Combination("select", texts, 9, f"{seed} task", 8).shown) for seed in range(9)}
     assert len(windows) == 9

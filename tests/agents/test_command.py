@@ -1,4 +1,5 @@
-"""A command as the agent: its environment, the meaning of its output, and its termination."""
+"""Tests of a command as the agent: its environment, the meaning of its output, and its
+termination."""
 
 import asyncio
 import json
@@ -46,7 +47,6 @@ def run(command: Command) -> CommandTrajectory:
     ],
 )
 def test_the_answer_is_the_last_lines_or_all(program: str, answer: str) -> None:
-    """As the module says."""
     trajectory = play(program)
     assert (trajectory.status, trajectory.stop_reason, trajectory.answer) == (
         "ok",
@@ -57,18 +57,18 @@ def test_the_answer_is_the_last_lines_or_all(program: str, answer: str) -> None:
 
 @pytest.mark.parametrize("program", ["pass", 'import json; print(json.dumps({"answer": None}))'])
 def test_no_output_is_no_answer(program: str) -> None:
-    """The model's own fault, as far as anybody knows: the harness said it went well."""
+    """Empty output with exit status 0 counts as the model's failure."""
     trajectory = play(program)
     assert (trajectory.status, trajectory.stop_reason) == ("model_error", "no_answer")
 
 
 def result(said: str) -> CommandTrajectory:
-    """What comes of a harness whose last line is `said`."""
+    """Return the trajectory of a harness whose last line is `said`."""
     return play(f"print({json.dumps(said)})")
 
 
 def test_a_score_of_the_harness_is_taken() -> None:
-    """With its name, its version and its reasons; an answer is not needed then."""
+    """The score has its name, version and reasons; no answer is required then."""
     said = {"answer": "42", "score": 0.5, "scorer": "theirs", "version": "2", "detail": {"why": 1}}
     trajectory = result(json.dumps(said))
     assert trajectory.imported == Score("theirs", "2", 0.5, False, detail={"why": 1})
@@ -94,7 +94,7 @@ def test_a_score_of_the_harness_is_taken() -> None:
     ],
 )
 def test_a_score_that_is_none_is_no_wrong_answer(field: str, said: dict[str, Any]) -> None:
-    """It is the scorer that failed, and what was said is kept."""
+    """An invalid score is a scorer error, and the harness's output is kept."""
     trajectory = result(json.dumps({"answer": "42"} | said))
     assert (trajectory.status, trajectory.answer) == ("scorer_error", "42")
     assert trajectory.imported is None
@@ -105,7 +105,7 @@ def test_a_score_that_is_none_is_no_wrong_answer(field: str, said: dict[str, Any
 def test_files_are_named_as_seen_from_where_tutti_runs(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The command itself runs in a folder of its own, which is empty but for its task."""
+    """The command itself runs in a folder of its own that contains only its task."""
     monkeypatch.chdir(tmp_path)
     (tmp_path / "agent.py").write_text("import os, sys; print(sys.argv[1:], os.listdir())")
     (tmp_path / "folder").mkdir()
@@ -116,7 +116,7 @@ def test_files_are_named_as_seen_from_where_tutti_runs(
 
 
 def test_it_is_told_where_to_call_and_nothing_of_ours(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The base URL names the program."""
+    """The base URL names the program, and no other environment variable of the sweep is passed."""
     monkeypatch.setenv("MY_API_KEY", "secret")
     program = (
         "import os, json; e = os.environ; print(json.dumps({"
@@ -127,7 +127,7 @@ def test_it_is_told_where_to_call_and_nothing_of_ours(monkeypatch: pytest.Monkey
 
 
 def test_a_failure_is_an_infra_error_with_its_last_words() -> None:
-    """Nobody's wrong answer."""
+    """The error quotes the last line of output and does not count as a wrong answer."""
     trajectory = play('import sys; sys.exit("no such model")')
     assert (trajectory.status, trajectory.stop_reason) == ("infra_error", "exit code 1")
     assert trajectory.error_type == "command_failed"
@@ -137,7 +137,7 @@ def test_a_failure_is_an_infra_error_with_its_last_words() -> None:
 async def play_before(
     program: str, seconds: float, monkeypatch: pytest.MonkeyPatch, **clock: float
 ) -> CommandTrajectory:
-    """Run a Python program as the harness; its gateway says of it what `clock` says."""
+    """Run a Python program as the harness; the gateway reports the waits in `clock`."""
     monkeypatch.setattr("tutti.tasks.agents.commands.command.LOOK_S", 0.05)
     async with raw_engine() as gateway:
         told = {"held_s": 0.0, "partner_s": 0.0, "failing_s": 0.0} | clock
@@ -155,7 +155,7 @@ async def play_before(
 async def test_what_the_gateway_knows_as_waits_is_no_time_of_the_harness(
     monkeypatch: pytest.MonkeyPatch, clock: dict[str, float]
 ) -> None:
-    """It may take that much longer."""
+    """The harness's time limit is extended by these waits."""
     program = "import time; time.sleep(0.5); print(42)"
     done = await play_before(program, 0.1, monkeypatch, **clock)
     assert (done.status, done.answer) == ("ok", "42")
@@ -164,7 +164,7 @@ async def test_what_the_gateway_knows_as_waits_is_no_time_of_the_harness(
 async def test_a_harness_whose_calls_fail_for_long_is_ended_as_infrastructure(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """It would wait for ever, and none of it would be work."""
+    """The harness would otherwise wait forever without doing work."""
     waits = {"held_s": 5000.0, "failing_s": RETRY.deadline_s + 1}
     done = await play_before("import time; time.sleep(600)", 0.1, monkeypatch, **waits)
     assert (done.status, done.stop_reason) == ("infra_error", "ModelCallFailed")
@@ -172,7 +172,7 @@ async def test_a_harness_whose_calls_fail_for_long_is_ended_as_infrastructure(
 
 
 def test_a_gateway_that_does_not_answer_makes_no_time_limit() -> None:
-    """What the attempt waited is not known then, and unknown is not zero."""
+    """The waiting time of the attempt is unknown then, and unknown is not zero."""
     done = play("import time; time.sleep(600)", seconds=0.2)
     assert (done.status, done.error_type) == ("infra_error", "connection")
 
@@ -181,7 +181,7 @@ def test_a_gateway_that_does_not_answer_makes_no_time_limit() -> None:
 async def test_a_gateway_that_is_silent_is_asked_three_times(
     monkeypatch: pytest.MonkeyPatch, silent: int
 ) -> None:
-    """For as long as it may take to answer; then the attempt ends as infrastructure."""
+    """Each request waits up to its timeout; then the attempt ends as infrastructure."""
     monkeypatch.setattr("tutti.tasks.agents.commands.command.LOOK_S", 0.05)
     monkeypatch.setattr("tutti.tasks.agents.commands.command.CLOCK_S", 0.5)
     async with raw_engine() as gateway:
@@ -209,7 +209,7 @@ async def test_a_gateway_that_is_silent_is_asked_three_times(
 async def test_what_takes_too_long_is_ended_with_all_it_started(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, leaves: bool
 ) -> None:
-    """Children too, though they would run for minutes, or leave the session."""
+    """Child processes are killed too, even if they run for minutes or leave the session."""
     pid = tmp_path / "pid"
     program = (
         "import subprocess, sys, time; "
@@ -223,13 +223,14 @@ async def test_what_takes_too_long_is_ended_with_all_it_started(
 
 
 def test_a_flood_of_output_is_cut() -> None:
-    """And read to its end, so that the command does not wait for us."""
+    """Further output is read and discarded, so that the command does not block."""
     trajectory = play('print("x" * 5_000_000)')
     assert trajectory.answer is not None and len(trajectory.answer) == 1 << 20
 
 
 def test_what_could_not_be_scored_is_told() -> None:
-    """By a harness that scores itself: nobody's wrong answer."""
+    """A scoring failure reported by a harness that scores itself does not count as a wrong
+    answer."""
     trajectory = result('{"answer": "42", "scorer_error": "the judge said nothing"}')
     assert (trajectory.status, trajectory.imported) == ("scorer_error", None)
     assert trajectory.error_message == "the harness: the judge said nothing"
@@ -239,7 +240,7 @@ def test_what_could_not_be_scored_is_told() -> None:
 def test_a_harness_of_tuttis_is_started_by_its_word(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The word stands for its Python and its program."""
+    """The keyword is replaced by the harness's Python interpreter and program."""
     python = tmp_path / "python"
     python.write_text('#!/bin/sh\necho "$(basename "$1") $2"\n')
     python.chmod(0o755)
@@ -267,8 +268,8 @@ asyncio.run(main())
 
 
 def test_programs_end_when_their_owner_is_killed(tmp_path: Path) -> None:
-    """kill -9 of a sweep leaves no program of its harness behind, nor what that started; the guard
-    ends, too."""
+    """SIGKILL of a sweep leaves no program of its harness and no child of it running; the guard
+    process ends, too."""
     told = tmp_path / "pid"
     owner = subprocess.Popen([sys.executable, "-c", OWNER, str(told)])
     try:
@@ -284,7 +285,8 @@ def test_programs_end_when_their_owner_is_killed(tmp_path: Path) -> None:
 
 
 def test_a_guard_ends_what_was_told_and_has_not_ended() -> None:
-    """A group that ended before is left alone: its number may be another's."""
+    """A process group that has already ended is not signalled, because its number may have been
+    reused."""
     with CommandGuard() as guard:
         kept = subprocess.Popen(["sleep", "600"], start_new_session=True)
         doomed = subprocess.Popen(["sleep", "600"], start_new_session=True)
@@ -299,7 +301,7 @@ def test_a_guard_ends_what_was_told_and_has_not_ended() -> None:
 
 
 def is_running(pid: int) -> bool:
-    """Whether a process runs; a zombie does not."""
+    """Return whether a process runs; a zombie does not count."""
     try:
         return bool(psutil.Process(pid).status() != psutil.STATUS_ZOMBIE)
     except psutil.NoSuchProcess:
@@ -307,7 +309,7 @@ def is_running(pid: int) -> bool:
 
 
 def soon(found: Callable[[], int], seconds: float) -> int:
-    """What it finds once it finds something."""
+    """Poll `found` and return its first nonzero result."""
     until = time.monotonic() + seconds
     while time.monotonic() < until:
         if value := found():

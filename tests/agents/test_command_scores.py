@@ -1,4 +1,5 @@
-"""A harness's own score on its way: to the scorer `imported`, and to the table `scores`."""
+"""Tests of a harness's own score: as the result of the scorer `imported` and as rows of the table
+`scores`."""
 
 from pathlib import Path
 
@@ -23,7 +24,8 @@ OURS, THEIRS = Score("numeric", "1", 1.0, True), Score("theirs", "2", 0.0, False
     ],
 )
 def test_both_scores_are_rows(ours: Score | None, theirs: Score | None, rows: list[str]) -> None:
-    """Each under its own name, once; the attempt's columns are the scorer's."""
+    """Each score is stored once under its own name; the attempt's columns are those of the
+    scorer."""
     plan = plan_of(count=1)
     cell = plan.cells[0]
     trajectory = CommandTrajectory(status="ok", answer="42", imported=theirs, score=ours)
@@ -34,7 +36,8 @@ def test_both_scores_are_rows(ours: Score | None, theirs: Score | None, rows: li
 
 
 async def test_imported_takes_the_harnesss_score() -> None:
-    """As it is; where there is none, the scorer failed, and the answer is not wrong."""
+    """The score is used unchanged; if there is none, the scorer failed and the answer is not
+    wrong."""
     scorer = SCORERS["imported"]
     assert await scorer.score({}, Submission("42", imported=THEIRS), ScoringResources()) is THEIRS
     with pytest.raises(ScorerFailed, match="gave no score"):
@@ -42,7 +45,7 @@ async def test_imported_takes_the_harnesss_score() -> None:
 
 
 def test_tasks_that_only_a_harness_knows(tmp_path: Path) -> None:
-    """A row needs no more than its id; what else is text can be selected by."""
+    """A task row needs only an id; its other text fields can be used for selection."""
     file = tmp_path / "test.jsonl"
     file.write_text('{"id": 7}\n{"id": "b", "question": "q", "repo": "x", "n": 1}\n')
     tasks = list(benchmark_named("harness").load(Source(file)))

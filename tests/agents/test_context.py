@@ -1,4 +1,5 @@
-"""Prompts under a budget: whole messages, calls with their results, the newest first."""
+"""Tests of prompts under a token budget: whole messages, calls with their results, the newest
+first."""
 
 from typing import Any
 
@@ -10,7 +11,7 @@ from tutti.tasks.agents.models.context import PromptWindow, spans
 
 
 def conversation(turns: list[int]) -> list[dict[str, Any]]:
-    """A question, then turns of that many tool results each."""
+    """Return a question, then one turn for each entry with that number of tool results."""
     messages: list[dict[str, Any]] = [
         {"role": "system", "content": "s" * 30},
         {"role": "user", "content": "q" * 30},
@@ -24,7 +25,8 @@ def conversation(turns: list[int]) -> list[dict[str, Any]]:
 
 @given(turns=st.lists(st.integers(0, 3), max_size=8), budget=st.integers(1, 900))
 def test_every_call_has_its_result_and_every_result_its_call(turns: list[int], budget: int) -> None:
-    """And the instructions, the question and the last turn are there; more within the budget."""
+    """The instructions, the question and the last turn are always included, and more as the budget
+    allows."""
     messages, window = conversation(turns), PromptWindow(budget)
     chosen = window.select(messages)
     assert chosen == sorted(set(chosen)) and chosen[:2] == [0, 1]
@@ -41,13 +43,13 @@ def test_every_call_has_its_result_and_every_result_its_call(turns: list[int], b
 
 @given(turns=st.lists(st.integers(0, 3), max_size=8))
 def test_without_a_budget_everything_goes(turns: list[int]) -> None:
-    """Nothing is estimated then."""
+    """Without a budget, all messages are sent and nothing is estimated."""
     messages = conversation(turns)
     assert PromptWindow(None).select(messages) == list(range(len(messages)))
 
 
 def test_the_estimate_follows_the_engine() -> None:
-    """An engine that counts a token a character leaves room for fewer."""
+    """If the engine counts one token per character, fewer messages fit."""
     messages = conversation([1, 1, 1])
     window = PromptWindow(400)
     before = window.select(messages)
@@ -57,7 +59,8 @@ def test_the_estimate_follows_the_engine() -> None:
 
 
 def test_a_long_prompt_that_fits_is_not_taken_as_too_long() -> None:
-    """Six characters a token: by the first estimate it is twice the budget; the engine decides."""
+    """At six characters a token, the first estimate is twice the budget; the engine's count
+    decides."""
     messages = [{"role": "user", "content": "x" * 6000}]
     window = PromptWindow(1100)
     assert window.select(messages) == [0]
@@ -72,7 +75,7 @@ def test_a_long_prompt_that_fits_is_not_taken_as_too_long() -> None:
     sizes=st.lists(st.integers(1200, 5000), min_size=3, max_size=6),
 )
 def test_tools_are_not_taken_for_long_words(ratio: float, tools: int, sizes: list[int]) -> None:
-    """Two prompts are enough to know both how long a token is and what the tools take."""
+    """Two prompts suffice to determine both the characters per token and the size of the tools."""
     messages: list[dict[str, Any]] = [{"role": "user", "content": "q" * 90}]
     window = PromptWindow(10**6)
     for size in sizes:
@@ -84,14 +87,14 @@ def test_tools_are_not_taken_for_long_words(ratio: float, tools: int, sizes: lis
 
 
 def test_a_budget_of_nothing_is_refused() -> None:
-    """Not found out at the first prompt."""
+    """A budget of zero is refused at construction, not at the first prompt."""
     with pytest.raises(ValueError, match="at least 1 token, not 0"):
         PromptWindow(0)
 
 
 @given(st.sets(st.integers(0, 50), min_size=1))
 def test_spans_name_the_positions(positions: set[int]) -> None:
-    """Ends inclusive, as the gateway reads them."""
+    """Span ends are inclusive, as the gateway reads them."""
     found: list[int] = []
     for span in spans(sorted(positions)).split(","):
         first, last = map(int, span.split("-"))

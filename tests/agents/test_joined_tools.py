@@ -1,4 +1,4 @@
-"""Several sets of tools as one: a call goes to its set, and no name stands twice."""
+"""Tests of several tool sets joined as one: a call goes to its set, and no name occurs twice."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -10,13 +10,13 @@ from tutti.tasks.agents.tools.tool import refused, schema
 
 
 class Named:
-    """One tool that says its name."""
+    """Tool set with one tool that returns its name."""
 
     def __init__(self, name: str) -> None:
         self.schemas: Sequence[Mapping[str, Any]] = [schema(name, "", "a", "")]
 
     async def use(self, name: str, arguments: str) -> ToolResult:
-        """Its name, as a refusal for want of more."""
+        """Return the tool's name as a refusal."""
         return refused(f"{self.schemas[0]['function']['name']} got {name}")
 
 

@@ -1,4 +1,4 @@
-"""The loop: every way an attempt can end has a status and a stop reason."""
+"""Tests of the agent loop: every way an attempt can end has a status and a stop reason."""
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
@@ -29,7 +29,7 @@ from tutti.tasks.agents.tools.tool import Environment, ToolResult, ToolUnavailab
 
 
 class Script:
-    """A model that plays messages in order; an exception in the list is raised."""
+    """Model that plays messages in order; an exception in the list is raised."""
 
     def __init__(self, *replies: Message | Exception) -> None:
         self.replies = list(replies)
@@ -53,8 +53,8 @@ class Script:
 
 
 class Tools:
-    """Tools that echo, slowly for "slow"; "away" does not answer, "unknown" is none of them, "full"
-    asks a model whose context is full."""
+    """Tools that echo, slowly for "slow"; "away" does not respond, "unknown" is not one of the
+    tools, and "full" calls a model whose context is full."""
 
     schemas: Sequence[dict[str, Any]] = ()
 
@@ -123,7 +123,7 @@ def test_tools_then_an_answer() -> None:
 def test_ways_to_end(
     replies: list[Message | Exception], status: str, reason: str, kind: str | None
 ) -> None:
-    """With a short kind of what failed, and its text beside it."""
+    """A failed attempt has a short error kind and its text."""
     trajectory, _ = play(*replies, turns=3, malformed=2)
     assert (trajectory.status, trajectory.stop_reason) == (status, reason)
     assert trajectory.error_type == kind
@@ -133,7 +133,8 @@ def test_ways_to_end(
 
 
 def test_time_held_by_the_gateway_is_not_working_time() -> None:
-    """Half a second was held: more than this limit, and yet no reason to stop."""
+    """The gateway held a call for half a second, which is longer than this time limit, and the
+    attempt continues."""
     trajectory, _ = play(call("quick"), say(r"\boxed{1}"), working_s=0.4)
     assert trajectory.status == "ok"
     trajectory, _ = play(call("slow"), call("slow"), say("x"), working_s=-2.0)
@@ -141,7 +142,7 @@ def test_time_held_by_the_gateway_is_not_working_time() -> None:
 
 
 def test_tokens_and_money_end_an_attempt() -> None:
-    """Both are looked at before each call; 13 tokens a call, 0.25 USD a tool."""
+    """Both limits are checked before each call; a call has 13 tokens, a tool costs 0.25 USD."""
     trajectory, _ = play(*[call("quick")] * 9, tokens=26)
     assert (trajectory.status, trajectory.stop_reason, trajectory.steps) == ("limit", "tokens", 2)
     trajectory, _ = play(*[call("quick")] * 9, cost_usd=0.7)
@@ -152,8 +153,8 @@ def test_tokens_and_money_end_an_attempt() -> None:
     ("tokens", "steps"), [(1, 1), (13, 1), (14, 2), (25, 2), (26, 2), (27, 3), (39, 3), (40, 4)]
 )
 def test_the_tokens_that_end_an_attempt_are_the_limits(tokens: int, steps: int) -> None:
-    """10 of the prompt and 3 of the completion, each counted once: the last call is the one that
-    brings the sum to the limit, neither earlier nor later."""
+    """A call has 10 prompt and 3 completion tokens, each counted once: the last call is exactly the
+    one that brings the sum to the limit."""
     trajectory, _ = play(*[call("quick")] * 9, tokens=tokens)
     assert (trajectory.status, trajectory.stop_reason, trajectory.steps) == (
         "limit",
@@ -164,14 +165,14 @@ def test_the_tokens_that_end_an_attempt_are_the_limits(tokens: int, steps: int) 
 
 
 def test_one_sound_call_forgives_the_malformed_before() -> None:
-    """Only turns in a row count."""
+    """Only consecutive malformed turns count."""
     replies = [call("unknown"), call("quick"), call("unknown"), call("quick", "unknown")]
     trajectory, _ = play(*replies, say(r"\boxed{1}"), malformed=2)
     assert trajectory.status == "ok"
 
 
 def test_calls_beyond_the_turns_are_answered_and_not_carried_out() -> None:
-    """The single-tool mode; each call has its answer."""
+    """In single-tool mode, each call gets a result, but only the first is executed."""
     agent = Agent(calls_a_turn=1)
     trajectory, _ = play(call("quick", "away"), say(r"\boxed{1}"), agent=agent)
     told = [m["content"] for m in trajectory.messages if m["role"] == "tool"]
@@ -179,8 +180,8 @@ def test_calls_beyond_the_turns_are_answered_and_not_carried_out() -> None:
 
 
 def test_calls_in_text_are_carried_out() -> None:
-    """For endpoints without a parser; unreadable calls are reported to the model and are not
-    answers."""
+    """This is for endpoints without a parser; unreadable calls are reported to the model and are
+    not answers."""
     written = [
         say('I look. <tool_call>{"name": "quick", "arguments": {"a": 1}}</tool_call>'),
         say("<tool_call>{quick}</tool_call>"),
@@ -195,7 +196,7 @@ def test_calls_in_text_are_carried_out() -> None:
 
 
 def test_the_ledger_is_part_of_what_is_stored() -> None:
-    """The model reads it at the end of its prompt; so does who reads the trajectory."""
+    """The model reads the ledger at the end of its prompt, and it is stored in the trajectory."""
     trajectory, script = play(call("quick", "unknown"), say(r"\boxed{1}"), agent=Agent(ledger=True))
     last = script.seen[1][-1]["content"]
     assert last == trajectory.messages[-2]["content"]
@@ -217,7 +218,7 @@ def test_the_ledger_tells_no_exact_sum_of_unknown_costs(usd: float | None, told:
 
 
 def test_a_long_conversation_is_cut_by_whole_turns() -> None:
-    """The prompt names its positions; the trajectory keeps everything."""
+    """The prompt lists its positions; the trajectory keeps all messages."""
     agent = Agent(context_tokens=100)
     trajectory, script = play(*[call("quick")] * 5, say(r"\boxed{1}"), agent=agent)
     assert trajectory.status == "ok" and len(trajectory.messages) == 13
@@ -226,7 +227,7 @@ def test_a_long_conversation_is_cut_by_whole_turns() -> None:
 
 
 def test_only_the_endpoint_says_that_a_prompt_is_too_long() -> None:
-    """What must stay is asked, whatever its estimate."""
+    """The messages that must stay are sent, whatever their estimated length."""
     replies: list[Message | Exception] = [call("quick"), ContextExceeded("too long")]
     trajectory, script = play(*replies, agent=Agent(context_tokens=10))
     assert (trajectory.status, trajectory.stop_reason) == ("limit", "context")
@@ -234,7 +235,7 @@ def test_only_the_endpoint_says_that_a_prompt_is_too_long() -> None:
 
 
 class Partner:
-    """Says lines in turn, None when there are no more; an exception in the list is raised."""
+    """Partner that says lines in turn, then None; an exception in the list is raised."""
 
     def __init__(self, *lines: str | Exception | None, over_after: int = 99) -> None:
         self.lines = list(lines)
@@ -271,7 +272,8 @@ def talk(
 
 
 def test_a_message_without_calls_is_said_to_the_partner() -> None:
-    """Until it has no more to say; what the agent said last is its answer."""
+    """The dialogue goes on until the partner returns None; the agent's last message is its
+    answer."""
     partner = Partner("hello", "please", None)
     done, script = talk(partner, say("how can I help?"), call("quick"), say("done"))
     assert (done.status, done.stop_reason, done.answer) == ("ok", "answered", "done")
@@ -292,20 +294,22 @@ def test_a_message_without_calls_is_said_to_the_partner() -> None:
     ],
 )
 def test_ways_a_dialogue_ends(partner: Partner, status: str, reason: str) -> None:
-    """A partner's own failure, a full context too, is never the agent's limit or wrong answer."""
+    """A failure of the partner, including a full context, is never the agent's limit or a wrong
+    answer."""
     done, _ = talk(partner, *[say("x")] * 9, turns=3)
     assert (done.status, done.stop_reason) == (status, reason)
 
 
 def test_to_talk_is_no_malformed_turn() -> None:
-    """Only malformed turns in a row end a dialogue."""
+    """A message without calls is not malformed in a dialogue; only consecutive malformed turns end
+    it."""
     replies = [call("unknown"), say("hm"), call("unknown"), say("done")]
     done, _ = talk(Partner("a", "b", None), *replies, malformed=2)
     assert (done.status, done.stop_reason) == ("ok", "answered")
 
 
 def test_a_slow_partner_takes_none_of_the_agents_time() -> None:
-    """Its seconds are counted beside."""
+    """The partner's seconds are counted separately."""
 
     class Slow(Partner):
         async def reply(self, said: str) -> str | None:
@@ -317,7 +321,8 @@ def test_a_slow_partner_takes_none_of_the_agents_time() -> None:
 
 
 def test_a_tool_may_have_the_last_word() -> None:
-    """Said in the model's place, by no call; the time its own calls were held is none of work."""
+    """A tool may write the final message in the model's place; the time for which the gateway held
+    the tool's calls is not working time."""
 
     class Final(Tools):
         async def use(self, name: str, arguments: str) -> ToolResult:
@@ -333,8 +338,8 @@ def test_a_tool_may_have_the_last_word() -> None:
 
 
 def test_prompts_can_be_made_anew_each_turn() -> None:
-    """Each is the instructions and the newest text; a message without a call is reported as an
-    error."""
+    """Each prompt is the instructions and the newest text; a message without a call is reported as
+    an error."""
     told: list[list[str]] = []
 
     def rebuild(tokens: Callable[[str], float], errors: Sequence[str]) -> str:

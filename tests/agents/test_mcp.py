@@ -1,4 +1,5 @@
-"""Any MCP server's tools are an agent's tools: real servers, over stdio."""
+"""Tests that any MCP server's tools can be used as an agent's tools, with real servers over
+stdio."""
 
 import asyncio
 import shlex
@@ -19,7 +20,7 @@ COMMAND = f"{shlex.quote(sys.executable)} -m tests.agents.mcp_server"
 
 
 def with_tools(work: Callable[[MCPTools], Awaitable[T]], call_s: float = 20.0) -> T:
-    """Run `work` on the tools of the test's server."""
+    """Run `work` with the tools of the test server."""
 
     async def run() -> T:
         async with open_mcp(COMMAND, call_s) as tools:
@@ -31,8 +32,8 @@ def with_tools(work: Callable[[MCPTools], Awaitable[T]], call_s: float = 20.0) -
 def test_tools_are_listed_and_called_and_all_ends_with_the_block(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """With their schemas; the server sees no key of ours. A process that has left the command's
-    session ends, too."""
+    """Tools have their schemas, the server sees none of our keys, and a process that has left the
+    command's session ends, too."""
     monkeypatch.setenv("MY_API_KEY", "x")
 
     async def work(tools: MCPTools) -> int:
@@ -59,7 +60,8 @@ BAD_CALLS = (
 
 
 def test_bad_calls_are_told_to_the_model() -> None:
-    """Never an exception of ours; one server answers them all, for its start takes a second."""
+    """Bad calls never raise an exception; one server answers all of them because its start takes a
+    second."""
 
     async def work(tools: MCPTools) -> None:
         for name, arguments, kind, words in BAD_CALLS:
@@ -71,14 +73,14 @@ def test_bad_calls_are_told_to_the_model() -> None:
 
 
 def test_a_slow_tool_times_out() -> None:
-    """Its bound is the server's `call_s`."""
+    """The limit is the server's `call_s`."""
     result = with_tools(lambda tools: tools.use("wait", "{}"), call_s=0.5)
     assert (result.status, result.error_type) == ("timeout", "timeout")
 
 
 @pytest.mark.parametrize("where", ["/no/such/program", f"{shlex.quote(sys.executable)} -c pass"])
 def test_a_server_that_does_not_start_is_said(where: str) -> None:
-    """At once, with its name."""
+    """The error is raised immediately and names the server."""
 
     async def run() -> None:
         async with open_mcp(where):
@@ -90,7 +92,7 @@ def test_a_server_that_does_not_start_is_said(where: str) -> None:
 
 
 def test_the_last_line_of_a_server_that_failed_is_told(capfd: pytest.CaptureFixture[str]) -> None:
-    """Of its stderr, which is kept from the terminal."""
+    """The line is the last one on stderr, which is not shown in the terminal."""
     program = "import sys; print('reading', file=sys.stderr); sys.exit('error: no database')"
     where = f"{shlex.quote(sys.executable)} -c {shlex.quote(program)}"
 

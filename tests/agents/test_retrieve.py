@@ -1,4 +1,4 @@
-"""The retrieval service as agents ask it: answered at once, or unavailable at once."""
+"""Tests of the retrieval service's client: it gets a response or raises unavailable at once."""
 
 import aiohttp
 import pytest
@@ -40,8 +40,8 @@ async def test_each_query_has_its_documents_and_its_row() -> None:
 
 
 async def test_toolorchestras_service_of_hle_is_read() -> None:
-    """Its bare list, numbers as ids, pages of the web without one; each query is a request with the
-    question's id."""
+    """The service returns a bare list with numeric ids, web pages have no id, and each query is one
+    request with the question's id."""
     with toolorchestra_service({"q1": ["The first.", "The second."], "q2": []}) as (url, asked):
         async with aiohttp.ClientSession() as http:
             one, two = await service_search(http, url, "q1")(["K2", "K3"], 50)
@@ -60,7 +60,7 @@ async def test_toolorchestras_service_of_hle_is_read() -> None:
 
 
 async def test_toolorchestras_service_of_frames_is_read() -> None:
-    """The text of its documents is `contents`."""
+    """The text of its documents is in `contents`."""
     with toolorchestra_service(["A page.", "Another."]) as (url, _):
         async with aiohttp.ClientSession() as http:
             (found,) = await service_search(http, url, "wiki____1")(["K2"], 150)
@@ -81,7 +81,7 @@ async def test_toolorchestras_service_of_frames_is_read() -> None:
     ],
 )
 async def test_other_answers_make_the_service_unavailable(answered: object) -> None:
-    """Neither of both formats: the attempt is void, and nothing is read as no documents."""
+    """A response in neither format voids the attempt and is not read as an empty result."""
     app = web.Application()
 
     async def other(_: web.Request) -> web.Response:

@@ -1,4 +1,4 @@
-"""Malformed calls are answered to the model with what is wrong; nothing is carried out."""
+"""Tests of malformed tool calls: the model gets an error, and nothing is executed."""
 
 import asyncio
 import json
@@ -39,8 +39,8 @@ def test_python_runs_in_the_sandbox() -> None:
 
 
 async def test_an_attempt_keeps_its_variables_until_it_ends() -> None:
-    """With sessions a variable stays from call to call of one attempt; another attempt, and the
-    same one made again, begin without it. The session is gone with the attempt, also when that is
+    """With sessions, a variable persists between calls of one attempt; other attempts and a rerun
+    of the same attempt start without it. The session ends with the attempt, also if that is
     cancelled in the middle of a cell."""
     async with SandboxSessions(strongest_level(), most=2) as sessions:
         toolbox = Toolbox(
@@ -69,7 +69,7 @@ async def test_an_attempt_keeps_its_variables_until_it_ends() -> None:
 
 
 async def test_without_sessions_each_program_is_by_itself() -> None:
-    """The default: an attempt's tools are the toolbox's own, and no variable stays."""
+    """By default, an attempt's tools are the toolbox's own, and no variable persists."""
     toolbox = Toolbox(cast(aiohttp.ClientSession, None), "", Sandbox(strongest_level()))
     async with toolbox.of("one") as tools:
         assert tools is toolbox
@@ -78,7 +78,7 @@ async def test_without_sessions_each_program_is_by_itself() -> None:
 
 
 async def test_a_query_that_a_service_refuses_is_the_models_error() -> None:
-    """Else its length would decide whether the attempt counts."""
+    """Otherwise the query's length would decide whether the attempt counts."""
     toolbox = Toolbox(cast(aiohttp.ClientSession, None), "", Sandbox(strongest_level()))
     result = await toolbox.use("search", json.dumps({"query": "a" * (MAX_QUERY_CHARS + 1)}))
     assert result.status == "error" and "16385 characters" in result.content

@@ -1,4 +1,5 @@
-"""Our scorers beside the official programs, where these are installed; else skipped, and said."""
+"""Tests of our scorers against the official programs; tests whose program is not installed are
+skipped with a message."""
 
 import json
 import os
@@ -30,7 +31,7 @@ CALL = {"name": "f", "arguments": {"a": "New York", "n": 2}}
 
 
 def named(variable: str) -> str:
-    """The path in an environment variable; skips where it is not set."""
+    """Return the path in an environment variable; skip the test if it is not set."""
     value = os.environ.get(variable)
     if not value:
         pytest.skip(f"{variable} names no official program (docs/evaluations.md)")
@@ -38,7 +39,7 @@ def named(variable: str) -> str:
 
 
 def test_bfcl_agrees_with_its_package() -> None:
-    """18,808 answers, gold and perturbed, without a difference."""
+    """18,808 answers, gold and perturbed, are scored without a difference."""
     python = named("TUTTI_OFFICIAL_BFCL")
     ask = "import bfcl_eval; print(bfcl_eval.__path__[0])"
     run = subprocess.run([python, "-c", ask], capture_output=True, text=True, check=True)
@@ -48,13 +49,14 @@ def test_bfcl_agrees_with_its_package() -> None:
 
 @pytest.mark.timeout(240)
 def test_terminal_benchs_results_have_its_own_figures() -> None:
-    """Resolved trials, accuracy and pass@k of imported runs that its models wrote."""
+    """Resolved trials, accuracy and pass@k are compared for imported runs written by its models."""
     found = terminal_bench.figures(named("TUTTI_OFFICIAL_TERMINAL_BENCH"), Path(), runs=10)
     assert sum(found.n.values()) == 46 and found.differing == []
 
 
 def test_bigcodebench_agrees_with_its_program() -> None:
-    """Ten made-up tasks: verdicts and kept code, but for cheats."""
+    """Ten constructed tasks give the same verdicts and extracted code, except for cheating
+    solutions."""
     python = named("TUTTI_OFFICIAL_BIGCODEBENCH")
     named("TUTTI_CODE_PYTHON")
     found = bigcodebench.verdicts(python, Path(bigcodebench.__file__).parent / "made")
@@ -63,27 +65,28 @@ def test_bigcodebench_agrees_with_its_program() -> None:
 
 
 def test_nemo_skills_metrics_are_its_own() -> None:
-    """Each figure of made-up benchmarks: answers, a judge's verdicts, SimpleQA's."""
+    """Each figure is compared for constructed benchmarks: answers, a judge's verdicts, SimpleQA."""
     found = nemo_metrics.figures(sys.executable, Path(named("TUTTI_NEMO_SKILLS")), sets=10)
     assert sum(found.n.values()) > 1_500 and found.differing == []
 
 
 @pytest.mark.timeout(240)
 def test_nemo_skills_metrics_of_measured_rows_are_its_own() -> None:
-    """Rows of a sweep of ours: 200 tasks at 4 trials, a tenth of the replies unreadable."""
+    """The rows are from one of our sweeps: 200 tasks with 4 trials, a tenth of the replies
+    unreadable."""
     found = nemo_metrics.measured(sys.executable, Path(named("TUTTI_NEMO_SKILLS")))
     assert sum(found.n.values()) > 30 and found.differing == []
 
 
 def test_api_bank_agrees_with_its_evaluator() -> None:
-    """One gold call in twenty, and what is made of it."""
+    """One gold call in twenty and its perturbations are compared."""
     python, checkout = named("TUTTI_OFFICIAL_API_BANK"), Path(named("TUTTI_API_BANK"))
     found = api_bank.calls(python, checkout, every=20)
     assert sum(found.n.values()) > 150 and found.differing == []
 
 
 def test_api_bank_by_execution_agrees_with_its_evaluator() -> None:
-    """One gold call in twenty: the verdict, and the kind of error."""
+    """The verdict and the kind of error are compared for one gold call in twenty."""
     python, checkout = named("TUTTI_OFFICIAL_API_BANK"), Path(named("TUTTI_API_BANK"))
     for compare in (api_bank.executed, api_bank.errors):
         found = compare(python, checkout, every=20)
@@ -91,7 +94,8 @@ def test_api_bank_by_execution_agrees_with_its_evaluator() -> None:
 
 
 def test_level_3_of_api_bank_agrees_with_its_evaluator() -> None:
-    """One sample in ten, call by call, and replies; the file is in the repository's history."""
+    """One sample in ten is compared by call, with the replies; the data file is in the repository's
+    history."""
     python, checkout = named("TUTTI_OFFICIAL_API_BANK"), Path(named("TUTTI_API_BANK"))
     if not (checkout / "test-data" / "level-3.json").is_file():
         pytest.skip(f"{checkout} has no test-data/level-3.json (docs/evaluations.md)")
@@ -103,7 +107,8 @@ def test_level_3_of_api_bank_agrees_with_its_evaluator() -> None:
 
 
 def test_flowbench_agrees_with_its_programs() -> None:
-    """Every figure of a turn; sessions but for calls with an object as a value."""
+    """Every figure of a turn is compared, and those of sessions except for calls with an object as
+    a value."""
     python, checkout = named("TUTTI_OFFICIAL_FLOWBENCH"), Path(named("TUTTI_FLOWBENCH"))
     found = flowbench.turns_and_sessions(python, checkout)
     assert sum(found.n.values()) == 1860 and len(found.differing) == 5
@@ -111,13 +116,13 @@ def test_flowbench_agrees_with_its_programs() -> None:
 
 
 def test_nemo_skills_has_the_same_file_and_verdict() -> None:
-    """Messages in every form, with each statement, and outputs of Lean."""
+    """Messages in every format are compared with each statement, and so are outputs of Lean."""
     found = nemo_lean.proofs(sys.executable, Path(named("TUTTI_NEMO_SKILLS")))
     assert sum(found.n.values()) == 1863 and found.differing == []
 
 
 def test_made_up_calls_do_what_their_kind_says() -> None:
-    """Every kind but the gold one changes the call, and never the gold call itself."""
+    """Every kind except gold changes the call and never the gold call itself."""
     cases = list(flowbench.made_turns(random.Random(1)))
     assert len(cases) == flowbench.ROUNDS * len(flowbench.KINDS)
     for kind, gold, made in cases:
@@ -129,7 +134,8 @@ def test_made_up_calls_do_what_their_kind_says() -> None:
 
 
 def test_mnms_agrees_with_its_evaluator_and_its_parser() -> None:
-    """Every figure; replies but for those with escapes, which its parser deletes."""
+    """Every figure is compared, and parsed replies except for those with escapes, which its parser
+    deletes."""
     python, checkout = named("TUTTI_OFFICIAL_MNMS"), Path(named("TUTTI_MNMS"))
     found = mnms.plans(python, checkout, rounds=4)
     assert sum(found.n.values()) > 250 and found.differing
@@ -139,7 +145,7 @@ def test_mnms_agrees_with_its_evaluator_and_its_parser() -> None:
 
 
 def test_made_up_plans_do_what_their_kind_says() -> None:
-    """Every kind but the gold one changes the plan, and never the gold plan itself."""
+    """Every kind except gold changes the plan and never the gold plan itself."""
     rng = random.Random(1)
     for _ in range(30):
         gold = mnms.made_plan(rng, (*mnms.PLAIN, *mnms.ESCAPED))
@@ -154,7 +160,8 @@ def test_made_up_plans_do_what_their_kind_says() -> None:
 
 
 def test_figures_are_the_evaluators_by_hand() -> None:
-    """A right plan of two tools, and one that has another tool in place of one of two."""
+    """The plans are a correct one with two tools, and one in which another tool replaces one of the
+    two."""
     counts = {"argument_names": [2, 2, 2], "argument_values": [1, 2, 2], "edges": [1, 1, 1]}
     right = {"right_tools": ["tag", "count"], "missed_tools": [], "surplus_tools": []}
     exact = {"plan_names": True, "plan_values": False, "edit_distance": 0.0, "plan_tools": True}
@@ -175,7 +182,7 @@ def test_figures_are_the_evaluators_by_hand() -> None:
 
 @pytest.mark.slow
 def test_bird_agrees_with_its_programs() -> None:
-    """Every pair of queries that only read, by EX and soft-F1, and R-VES of given times."""
+    """Every pair of read-only queries is compared by EX and soft-F1, and R-VES for given times."""
     python, programs = named("TUTTI_OFFICIAL_BIRD"), Path(named("TUTTI_BIRD"))
     found = bird.queries(python, programs)
     assert sum(found.n.values()) > 2000
@@ -183,7 +190,8 @@ def test_bird_agrees_with_its_programs() -> None:
 
 
 def test_made_up_queries_do_what_their_kind_says(tmp_path: Path) -> None:
-    """Queries that must not run fail, the others give rows; equal ones are equal as sets."""
+    """Queries that must not run fail, the others return rows, and equivalent queries return equal
+    sets."""
     bird.made_database(tmp_path / "made.sqlite", 1)
     parts = (["a", "b"], "a < 4", "")
     rows: dict[str, set[tuple[object, ...]] | None] = {}
@@ -204,7 +212,8 @@ def test_made_up_queries_do_what_their_kind_says(tmp_path: Path) -> None:
 
 
 def test_inspect_evals_agrees_where_both_read_the_form() -> None:
-    """Choices as its prompts ask for them, and the figures of SimpleQA and HLE."""
+    """Choices are compared in the format that its prompts request, and so are the figures of
+    SimpleQA and HLE."""
     python, nothing = named("TUTTI_OFFICIAL_INSPECT_EVALS"), Path()
     letters = inspect_evals.choice(python, nothing)
     forms = ("asked", "stop", "bold", "brackets", "dollars", "again")
@@ -226,7 +235,7 @@ def test_joined_agreements_keep_both_counts() -> None:
 
 
 def test_perturbed_answers() -> None:
-    """Each kind changes what it says, and never the gold calls themselves."""
+    """Each kind makes its own change and never modifies the gold calls themselves."""
     made = {kind: perturbed([CALL], kind, "seed") for kind in KINDS}
     assert made["gold"] == [CALL] and made["none"] == [] and made["extra"] == [CALL, CALL]
     assert made["name"][0]["name"] == "fX" and made["added"][0]["arguments"]["surplus"] == "1"

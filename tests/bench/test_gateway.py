@@ -1,5 +1,5 @@
-"""The gateway's bench measures what it says: calls of growing prompts, whole answers, a stream's
-every event, the CPU of a tree that ended. Only the last test has a gateway in it."""
+"""Tests of the gateway's bench: calls of growing prompts, whole responses, every event of a stream,
+the CPU time of an ended process tree. Only the last test runs a gateway."""
 
 import json
 import os

@@ -1,4 +1,5 @@
-"""The load bench: its mock's clock, its rule, and what it reads of peers."""
+"""Tests of the load bench: the clock of its mock, its acceptance rule, and the parsing of peers'
+output."""
 
 import asyncio
 import json
@@ -26,7 +27,7 @@ from tutti.tasks.agents.models.client import COMPLETIONS, Client
 
 @pytest.fixture
 async def mock() -> AsyncIterator[tuple[Clock, str]]:
-    """The mock engine in this process, and its URL."""
+    """Run the mock engine in this process and return its clock and URL."""
     loop = asyncio.get_running_loop()
     clock = Clock()
     server = await loop.create_server(lambda: Wire(clock), "127.0.0.1", 0)
@@ -36,7 +37,8 @@ async def mock() -> AsyncIterator[tuple[Clock, str]]:
 
 
 async def test_the_mock_is_never_early_and_streams_its_chunks(mock: tuple[Clock, str]) -> None:
-    """By its own clock and by the client's; as a stream, and whole where none was asked for."""
+    """Timing is checked by the mock's clock and the client's, for a stream and for a response
+    without streaming."""
     clock, url = mock
     async with Client(url) as client:
         streamed = await stream(client, [], json.dumps(REQUEST).encode())
@@ -50,7 +52,8 @@ async def test_the_mock_is_never_early_and_streams_its_chunks(mock: tuple[Clock,
 
 
 async def test_sessions_call_one_after_the_other(mock: tuple[Clock, str]) -> None:
-    """A session's call is due when its last answer had ended, and none is after the time."""
+    """A session's call is due when its previous response has ended, and none starts after the end
+    of the run."""
     calls = await load(mock[1], 3, 0.5)
     assert 3 <= len(calls) <= 9
     assert all(call.due <= call.sent < call.first_token <= call.ended for call in calls)
@@ -61,7 +64,7 @@ async def test_sessions_call_one_after_the_other(mock: tuple[Clock, str]) -> Non
 
 
 def loop_of(sessions: int, rounds: int, late_s: float = 0.0) -> list[Call]:
-    """A closed loop whose sends are `late_s` late and whose first tokens come as they should."""
+    """Return a closed loop whose sends are `late_s` late and whose first tokens arrive on time."""
     calls = []
     for session in range(sessions):
         due = session * 0.001
@@ -77,8 +80,8 @@ def loop_of(sessions: int, rounds: int, late_s: float = 0.0) -> list[Call]:
 def test_a_perfect_client_has_no_error_and_a_late_one_its_lateness(
     sessions: int, rounds: int, late_s: float
 ) -> None:
-    """From the send nothing is off; from the intended start the lateness; it holds fewer calls by
-    just that share."""
+    """Measured from the send, the error is 0; measured from the intended start, it is the lateness,
+    and the concurrency is lower by that share."""
     found = judged(loop_of(sessions, rounds, late_s), sessions)
     assert found.sent_median_s == pytest.approx(DELAY_S)
     assert found.due_median_s == pytest.approx(DELAY_S + late_s)
@@ -88,7 +91,7 @@ def test_a_perfect_client_has_no_error_and_a_late_one_its_lateness(
 
 
 def test_start_and_end_do_not_count() -> None:
-    """Slow connections at the start and slow answers at the end change nothing."""
+    """Slow connections at the start and slow responses at the end do not change the figures."""
     calls = loop_of(10, 12)
     odd = [call._replace(first_token=call.ended + 9, ended=call.ended + 9) for call in calls]
     order = sorted(range(len(calls)), key=lambda n: calls[n].sent)
@@ -100,7 +103,8 @@ def test_start_and_end_do_not_count() -> None:
 
 @pytest.mark.parametrize("spread_s", [0.0, 0.01, 0.2])
 def test_the_rate_of_waves_is_not_more_than_it_is(spread_s: float) -> None:
-    """However close the calls of a wave are: a wave is as long as the pause that follows it."""
+    """This holds for any spread of a wave's calls, because a wave's length includes the pause that
+    follows it."""
     times = [
         (wave * 0.2 + n * spread_s / 64, wave * 0.2 + n * spread_s / 64 + 0.201)
         for wave in range(20)
@@ -113,7 +117,7 @@ def test_the_rate_of_waves_is_not_more_than_it_is(spread_s: float) -> None:
 
 
 def test_too_few_calls_say_nothing() -> None:
-    """Less than one for each session is left."""
+    """The result is empty if fewer calls than one per session remain."""
     with pytest.raises(ValueError, match="40 calls of 10 sessions"):
         judged(loop_of(10, 4), 10)
     with pytest.raises(ValueError, match="too few"):
@@ -121,20 +125,19 @@ def test_too_few_calls_say_nothing() -> None:
 
 
 def test_an_error_is_one_whichever_way() -> None:
-    """Too early is off as too late is."""
+    """Being too early counts as much as being too late."""
     assert error_ratio(0.22) == pytest.approx(0.1)
     assert error_ratio(0.18) == pytest.approx(0.1)
 
 
 def load_at(sessions: int, late_s: float) -> Load:
-    """One that is `late_s` late."""
     calls = loop_of(sessions, 8, late_s)
     times = [(call.sent, call.first_token) for call in calls]
     return Load(sessions, judged(calls, sessions), served(times, sessions), 60.0)
 
 
 def test_the_report_has_what_the_contract_names() -> None:
-    """The worse of both concurrencies; a peer that has none is not there."""
+    """The report has the worse figure of the two concurrencies and omits a peer without results."""
     report = Report("load", 2)
     ours = {256: [load_at(256, 0.0)] * 2, 1024: [load_at(1024, 0.02)] * 2}
     enter(report, ours, {"aiperf": [load_at(256, 0.1)] * 2, "guidellm": []})
@@ -149,13 +152,13 @@ def test_the_report_has_what_the_contract_names() -> None:
 
 
 class Written:
-    """Environments of peers whose programs are a test's."""
+    """Environments of peers whose programs a test provides."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
 
     def program(self, source: str) -> Path:
-        """A Python program."""
+        """Write a Python program and return its path."""
         path = self._folder / "peer"
         path.write_text(f"#!{sys.executable}\n{source}")
         path.chmod(0o755)
@@ -181,7 +184,7 @@ WRITES: dict[str, tuple[Callable[..., list[Call]], str, Any]] = {
 
 @pytest.fixture
 def peers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], Any]:
-    """Makes all three peers one program."""
+    """Return a function that replaces all three peers by one program."""
 
     def make(source: str) -> Any:
         program = Written(tmp_path).program(source)
@@ -192,7 +195,7 @@ def peers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], An
 
 
 def job(tmp_path: Path) -> Job:
-    """A peer's, in an empty folder."""
+    """Return a peer's job in an empty folder."""
     folder = tmp_path / "job"
     folder.mkdir()
     return Job("http://127.0.0.1:1", 4, 2.0, folder)
@@ -202,7 +205,8 @@ def job(tmp_path: Path) -> Job:
 def test_a_peers_records_are_calls(
     name: str, tmp_path: Path, peers: Callable[[str], Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Sent at 1 s, the first token 210 ms later, ended after 250 ms; asked for the same load."""
+    """A call is sent at 1 s, gets its first token after 210 ms and ends after 250 ms; the peer is
+    run with the same load."""
     run, path, result = WRITES[name]
     source = f"""
 import json, pathlib, sys
@@ -225,7 +229,7 @@ pathlib.Path("told").write_text(json.dumps(sys.argv))
 def test_a_peer_that_ends_badly_is_absent(
     name: str, tmp_path: Path, peers: Callable[[str], Any]
 ) -> None:
-    """With its last words."""
+    """The report quotes the last line of its output."""
     with pytest.raises(PeerMissing, match="ended with 3: no such option"):
         WRITES[name][0](job(tmp_path), peers("print('no such option')\nraise SystemExit(3)"))
 
@@ -233,7 +237,7 @@ def test_a_peer_that_ends_badly_is_absent(
 def test_a_peer_that_hangs_is_ended(
     tmp_path: Path, peers: Callable[[str], Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """With all that it started."""
+    """All processes that it started are killed."""
     assert START_S > 60
     monkeypatch.setattr("bench.load.peers.START_S", -5.0)
     source = """
@@ -254,6 +258,6 @@ time.sleep(60)
 
 
 def running(pid: int) -> bool:
-    """Whether a process runs; one that has ended and was not waited for does not."""
+    """Return whether a process runs; a zombie does not count."""
     stat = Path(f"/proc/{pid}/stat")
     return stat.exists() and stat.read_text().rpartition(")")[2].split()[0] != "Z"

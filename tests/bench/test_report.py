@@ -1,4 +1,5 @@
-"""What a bench prints: the table says what was missed, the last line is the contract's object."""
+"""Tests of a bench's output: the table lists missed targets, and the last line is the contract's
+object."""
 
 import json
 import math

@@ -1,4 +1,4 @@
-"""That the sandbox's bench prints the figures of the contract, and counts who got out."""
+"""Tests of the sandbox's bench: it prints the figures of the contract and counts escapes."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""The bench of the sweep engine measures what it says: overheads, and what is still missing."""
+"""Tests of the bench of the sweep engine: overheads and missing samples."""
 
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -24,7 +24,6 @@ IDS = ("task_set:1", None, "engine:1", "checkpoint:1", "mock")
 
 @pytest.fixture
 def tasks() -> TaskSet:
-    """Five tasks."""
     asked = ({"role": "user", "content": "3 + 4"},)
     made = (Task(str(n), {}, {"answer": "7"}, messages=asked) for n in range(5))
     return TaskSet("task_set:1", benchmark_named("gsm8k"), tuple(made))
@@ -33,7 +32,7 @@ def tasks() -> TaskSet:
 def test_the_one_missing_sample_is_found_in_few_questions(
     tmp_path: Path, new_catalog: NewCatalog, tasks: TaskSet
 ) -> None:
-    """As many statements for twelve cells as for four, but for those of a cell that is not done."""
+    """Twelve cells need as many statements as four, apart from those of an unfinished cell."""
     with new_catalog(storage.Home(tmp_path)) as catalog:
         counts = []
         for levels in ((2, 4), (2, 4, 6, 8, 10, 12)):
@@ -64,7 +63,8 @@ def test_the_one_missing_sample_is_found_in_few_questions(
 def test_a_cells_overhead_is_what_its_attempts_do_not_take(
     tmp_path: Path, new_catalog: NewCatalog
 ) -> None:
-    """From start to start, less the seconds from the first attempt to the end of the last."""
+    """The overhead is the time from start to start less the time from the first attempt's start to
+    the last attempt's end."""
     start = datetime(2026, 1, 1, tzinfo=UTC)
     with new_catalog(storage.Home(tmp_path)) as catalog:
         for n in range(3):

@@ -1,5 +1,5 @@
-"""Seeded defects: each is caught by the gate that should, none without that gate, and no good task
-is dropped."""
+"""Tests of seeded defects: each is caught by its gate and passes without that gate, and no good
+task is dropped."""
 
 from random import Random
 

@@ -1,4 +1,4 @@
-"""What the tests of benchmarks share: public data where they are, files made on the spot."""
+"""Shared fixtures of the benchmark tests: public data if present, and generated files."""
 
 import json
 import os
@@ -18,7 +18,7 @@ Load = Callable[..., list[Task]]
 
 @pytest.fixture(scope="session")
 def data() -> Path:
-    """The folder of public data (TUTTI_TEST_DATA)."""
+    """Return the folder of public data (TUTTI_TEST_DATA)."""
     folder = Path(os.environ.get("TUTTI_TEST_DATA", PROJECT.parent / "shared" / "data"))
     if not folder.is_dir():
         pytest.skip(f"no public data at {folder}")
@@ -26,7 +26,7 @@ def data() -> Path:
 
 
 def write_lines(path: Path, rows: Sequence[Any]) -> Path:
-    """Write `rows` as JSON lines, and the folders above them."""
+    """Write `rows` as JSON lines and create the parent folders."""
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
     return path
@@ -35,12 +35,12 @@ def write_lines(path: Path, rows: Sequence[Any]) -> Path:
 def load(
     name: str, path: Path, left_out: list[ExcludedRow] | None = None, **asked: Any
 ) -> list[Task]:
-    """Every task of benchmark `name` under `path`."""
+    """Return every task of benchmark `name` under `path`."""
     return list(benchmark_named(name).load(Source(path, **asked), left_out))
 
 
 class Scripted:
-    """A model with scripted messages, in order; a dict is a tool call."""
+    """Model with scripted messages, in order; a dict is a tool call."""
 
     def __init__(self, *words: str | dict[str, Any]) -> None:
         self.words = list(words)
@@ -54,7 +54,7 @@ class Scripted:
         step: int,
         positions: Sequence[int] | None = None,
     ) -> Reply:
-        """The next of its words."""
+        """Return the next scripted message."""
         self.prompts.append([dict(message) for message in messages])
         said = self.words.pop(0)
         message: Message = {"role": "assistant", "content": said}

@@ -1,4 +1,5 @@
-"""BFCL's categories that its package runs: which tasks, and what a suite of them needs."""
+"""Tests of the BFCL categories that its package runs: their tasks and the requirements of a suite
+of them."""
 
 import json
 from pathlib import Path
@@ -17,13 +18,13 @@ TASK |= {"involved_classes": ["MathAPI", "GorillaFileSystem"]}
 
 
 def write(folder: Path, category: str, *rows: dict[str, Any]) -> None:
-    """A file of the package's."""
+    """Write one of the package's files."""
     text = "".join(f"{json.dumps(row)}\n" for row in rows)
     (folder / f"BFCL_v4_{category}.json").write_text(text)
 
 
 def test_turns_are_items(tmp_path: Path) -> None:
-    """With the number of turns and the classes to select by."""
+    """Tasks can be selected by the number of turns and the classes."""
     write(tmp_path, "multi_turn_base", TASK)
     (task,) = benchmark_named("bfcl-multi-turn").load(Source(tmp_path), [])
     assert task.inputs == {"question": "Add 1."}
@@ -35,7 +36,7 @@ def test_turns_are_items(tmp_path: Path) -> None:
 
 
 def test_scenarios_are_items(tmp_path: Path) -> None:
-    """One for all of its questions."""
+    """A scenario is one task for all of its questions."""
     rows = [{"id": f"memory_{n}-{name}-0", "scenario": name} for n, name in enumerate("aab")]
     write(tmp_path, "memory", *rows)
     tasks = list(benchmark_named("bfcl-memory-rec-sum").load(Source(tmp_path), []))
@@ -54,7 +55,7 @@ def test_scenarios_are_items(tmp_path: Path) -> None:
 def test_what_nobody_asks_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, roles: dict[str, str], words: str
 ) -> None:
-    """With the field; without such roles the suite is read."""
+    """The error names the field; without such roles the suite is valid."""
     write(tmp_path, "multi_turn_base", TASK)
     monkeypatch.setenv("TUTTI_HARNESS_BFCL", str(install_into(tmp_path / "environment")))
     data = {"source": tmp_path}
@@ -66,7 +67,7 @@ def test_what_nobody_asks_is_refused(
 def test_a_missing_package_is_told_with_its_command(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Also for Java and JavaScript."""
+    """The message names the install command, also for Java and JavaScript."""
     monkeypatch.setenv("TUTTI_HARNESS_BFCL", str(tmp_path / "none"))
     with pytest.raises(SuiteError, match=r"bfcl-code runs in bfcl's own package.*`make bfcl`"):
         TaskSet.read(Suite(benchmark="bfcl-code", data={"source": tmp_path}))

@@ -1,4 +1,4 @@
-"""BigCodeBench: its rows as tasks, in both forms of its prompt."""
+"""Tests of BigCodeBench: its rows as tasks, in both forms of its prompt."""
 
 from pathlib import Path
 from typing import Any
@@ -31,7 +31,7 @@ class Other(unittest.TestCase):
 
 
 def write_task(folder: Path, **changed: Any) -> None:
-    """One task, as the publisher's file has it."""
+    """Write one task in the format of the publisher's file."""
     prompt = "import numpy as np\ndef task_func(x):\n"
     row = {
         "task_id": "BigCodeBench/7",
@@ -49,7 +49,7 @@ def write_task(folder: Path, **changed: Any) -> None:
 
 @pytest.mark.parametrize("name", ["bigcodebench", "bigcodebench-hard"])
 def test_a_task_in_both_forms(tmp_path: Path, name: str) -> None:
-    """The same tests under two prompts; the calibration is in front of every solution."""
+    """Both prompts have the same tests, and the calibration precedes every solution."""
     write_task(tmp_path)
     (complete,) = load(name, tmp_path)
     (instruct,) = load(f"{name}-instruct", tmp_path)
@@ -64,7 +64,7 @@ def test_a_task_in_both_forms(tmp_path: Path, name: str) -> None:
 
 
 def test_both_subsets_are_on_the_hub() -> None:
-    """Under the names of the publisher, at the version that its program reads."""
+    """The subsets have the publisher's names and the version that its program reads."""
     for name, repository in (("bigcodebench", "bigcodebench"), ("bigcodebench-hard-instruct",) * 2):
         benchmark = benchmark_named(name)
         assert benchmark.hub is not None and list(benchmark.splits) == ["v0.1.4"]
@@ -84,14 +84,14 @@ def test_both_subsets_are_on_the_hub() -> None:
     ],
 )
 def test_a_row_that_is_none(tmp_path: Path, change: dict[str, Any], said: str) -> None:
-    """Field and value are named."""
+    """The error names field and value."""
     write_task(tmp_path, **change)
     with pytest.raises(BadRow, match=said):
         load("bigcodebench", tmp_path)
 
 
 def test_a_class_inside_another_statement_is_found(tmp_path: Path) -> None:
-    """One at the top level comes before it, whichever is first."""
+    """A class at the top level takes precedence, whichever comes first."""
     nested = "if True:\n    class TestCases:\n        def test_x(self): pass\n"
     write_task(tmp_path, test=nested)
     assert load("bigcodebench", tmp_path)[0].target["cases"] == ["test_x"]

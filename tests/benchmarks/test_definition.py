@@ -1,4 +1,5 @@
-"""Definitions of benchmarks: each file's example is scored; an invalid file is named."""
+"""Tests of benchmark definitions: each file's example is scored, and errors name an invalid
+file."""
 
 from pathlib import Path
 
@@ -22,20 +23,19 @@ attributes: {level: number level, topic: topic|}
 
 
 def write(folder: Path, text: str, name: str = "mine") -> Definitions:
-    """A folder with one definition."""
     (folder / f"{name}.yaml").write_text(text)
     return Definitions(folder)
 
 
 def tasks_of(folder: Path, text: str, *rows: object) -> list[Task]:
-    """The rows as tasks of the definition."""
+    """Return the rows as tasks of the definition."""
     write_lines(folder / "test.jsonl", rows)
     return list(write(folder, text)["mine"].load(Source(folder)))
 
 
 @pytest.mark.parametrize("name", [name for name in DEFINED if DEFINED.file(name).example])
 async def test_an_example_scores(name: str, tmp_path: Path) -> None:
-    """The right reply to the example's row is right, the wrong one wrong."""
+    """The correct reply to the example's row scores as correct, the wrong one as wrong."""
     example, benchmark = DEFINED.file(name).example, DEFINED[name]
     assert example is not None
     (task,) = benchmark.load(Source(write_lines(tmp_path / "rows.jsonl", [example.row])))
@@ -47,7 +47,8 @@ async def test_an_example_scores(name: str, tmp_path: Path) -> None:
 
 
 def test_each_set_of_questions_has_an_example() -> None:
-    """Where its scorer needs neither a judge nor a sandbox. A row of BIRD needs a database."""
+    """This holds for question sets whose scorer needs neither a judge nor a sandbox. A row of BIRD
+    needs a database."""
     for name in DEFINED:
         file = DEFINED.file(name)
         if file.inputs and SCORERS[file.scorer].needs == "pure" and name != "bird":
@@ -55,13 +56,14 @@ def test_each_set_of_questions_has_an_example() -> None:
 
 
 def test_names_of_files_are_not_used_twice() -> None:
-    """The later one would hide the other."""
+    """A second file with the same name would hide the first."""
     names = [path.stem for path in SETS.rglob("*.yaml")]
     assert len(names) == len(set(names)) == len(DEFINED)
 
 
 def test_columns_become_a_task(tmp_path: Path) -> None:
-    """Alternatives, optional columns and kinds; without a key the row's number is the id."""
+    """Alternatives, optional columns and kinds are supported; without a key, the row's number is
+    the id."""
     first = {"id": 7, "question": "q", "answer": 4, "level": 2.0, "topic": "t"}
     one, two = tasks_of(tmp_path, QUESTIONS, first, {"asked": "r", "answer": "5", "level": 0.5})
     assert one == Task("7", {"question": "q"}, {"answer": "4"}, {"level": "2", "topic": "t"})
@@ -73,7 +75,7 @@ def test_columns_become_a_task(tmp_path: Path) -> None:
 
 
 def test_a_definition_like_another(tmp_path: Path) -> None:
-    """It has the other's fields but for those that it gives."""
+    """A definition inherits the other's fields except for those that it sets."""
     write(tmp_path, QUESTIONS + "options: {part: a}\nfiles: ['{part}/{split}.jsonl']\n")
     made = write(tmp_path, "like: mine\nscorer: numeric\noptions: {part: b}\n", "other")["other"]
     assert (made.name, made.scorer, made.licence) == ("other", "numeric", "mine")
@@ -92,13 +94,14 @@ def test_a_definition_like_another(tmp_path: Path) -> None:
     ],
 )
 def test_an_invalid_definition_is_named(tmp_path: Path, change: str, said: str) -> None:
-    """File, line and field."""
+    """The error names file, line and field."""
     with pytest.raises(BenchmarkError, match=rf"mine\.yaml: .*{said}"):
         write(tmp_path, f"{QUESTIONS}{change}\n")["mine"]
 
 
 def test_columns_that_are_none(tmp_path: Path) -> None:
-    """A column's text, an unknown kind, an unknown benchmark to be like."""
+    """Errors are raised for an invalid column text, an unknown kind and an unknown base
+    benchmark."""
     for text, said in (
         (QUESTIONS.replace("name answer", "one two three"), "target.answer: not a column"),
         (QUESTIONS.replace("name answer", "words answer"), "target.answer: no such function"),

@@ -1,5 +1,5 @@
-"""FlowBench's sessions, from rows made up in the published programs' format: the user, the APIs'
-listed and invented answers, and the calls that are scored."""
+"""Tests of FlowBench's sessions on constructed rows in the published programs' format: the user,
+the listed and generated API results, and the scored calls."""
 
 import json
 from pathlib import Path
@@ -21,7 +21,7 @@ LISTED = 'Action: find\nAction Input: {"what": {"kind": "tea"}}\nfunction: {"pri
 
 
 def row(**changed: Any) -> dict[str, Any]:
-    """A session as the published programs read it."""
+    """Return a session in the format of the published programs."""
     function = {
         "functions_with_response": [{"name": "buy", "response": {"properties": {"ok": {}}}}],
         "function_prompt": LISTED,
@@ -40,7 +40,6 @@ def row(**changed: Any) -> dict[str, Any]:
 
 
 def session(folder: Path, form: str = "text", **changed: Any) -> Task:
-    """One session's task."""
     write_lines(folder / "shop.jsonl", [row(**changed)])
     known = {each: f"as {each}" for each in FORMS}
     (folder / "knowledge.json").write_text(json.dumps({"shop": known}))
@@ -49,7 +48,7 @@ def session(folder: Path, form: str = "text", **changed: Any) -> Task:
 
 
 async def value(task: Task, calls: list[tuple[str, dict[str, Any]]]) -> float:
-    """What an attempt that made these calls scores."""
+    """Return the score of an attempt that made these calls."""
     made = [{"function": {"name": n, "arguments": json.dumps(a)}} for n, a in calls]
     messages = [{"role": "assistant", "content": None, "tool_calls": made}]
     scorer = SCORERS["tool_calls"]
@@ -60,7 +59,7 @@ async def value(task: Task, calls: list[tuple[str, dict[str, Any]]]) -> float:
 
 @pytest.mark.parametrize("form", FORMS)
 async def test_a_session_in_each_form(tmp_path: Path, form: str) -> None:
-    """The workflow is in the prompt in the form asked for, the persona is the user's alone, and the
+    """The prompt has the workflow in the requested form, only the user sees the persona, and the
     gold calls, whose arguments may be nested, are the target."""
     task = session(tmp_path, form)
     assert task.key == "shop/0" and f"as {form}" in task.inputs["workflow"]
@@ -75,8 +74,8 @@ async def test_a_session_in_each_form(tmp_path: Path, form: str) -> None:
 
 
 async def test_listed_and_invented_answers(tmp_path: Path) -> None:
-    """A listed call has its listed answer, without a model; another is invented once, and then
-    stays; what is not JSON is no answer."""
+    """A listed call returns its listed result without a model; the result of another call is
+    generated once and then reused, and a result that is not JSON is rejected."""
     model = Scripted("I want tea", '```json\n{"ok": true}\n```', "hm", "[DONE]")
     world = FlowSession(session(tmp_path), model)
     assert await world.begin() == "I want tea"
@@ -93,7 +92,7 @@ async def test_listed_and_invented_answers(tmp_path: Path) -> None:
 
 
 async def test_its_bounds(tmp_path: Path) -> None:
-    """It ends after so many calls, or messages; without a model it does not begin."""
+    """A session ends at its limit of calls or messages, and without a model it does not start."""
     task = session(tmp_path)
     calling = FlowSession(task, Scripted())
     for _ in range(MAX_CALLS):
@@ -111,8 +110,8 @@ async def test_its_bounds(tmp_path: Path) -> None:
 
 
 async def test_a_session_without_calls(tmp_path: Path) -> None:
-    """The reference counts its empty text as one right call; here none is expected, and one that is
-    made is wrong. Broken input of a gold call is an error with its place."""
+    """The reference counts its empty text as one correct call; here no call is expected, and any
+    call is wrong. A gold call with invalid input raises an error that names its place."""
     task = session(tmp_path, gt_actions_string="")
     assert task.target["calls"] == [] and await value(task, []) == 1.0
     assert await value(task, [("find", {})]) == 0.0

@@ -1,4 +1,5 @@
-"""Formats whose data are not at hand, on small made-up files in the publishers' columns."""
+"""Tests of formats without public data here, on small constructed files with the publishers'
+columns."""
 
 import base64
 import json
@@ -21,7 +22,7 @@ from tutti.tasks.benchmarks.questions.choices import shuffled
 
 
 def test_math_500(tmp_path: Path) -> None:
-    """problem, answer, subject, level, unique_id."""
+    """The columns are problem, answer, subject, level and unique_id."""
     row = {"problem": "p", "answer": r"\frac{1}{2}", "subject": "Algebra", "level": 3}
     write_lines(tmp_path / "test.jsonl", [row | {"unique_id": "test/a/1.json", "solution": "s"}])
     (task,) = load("math-500", tmp_path)
@@ -31,7 +32,7 @@ def test_math_500(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("answer", ["016", 16, "16"])
 def test_aime_answers_are_whole_numbers(tmp_path: Path, answer: object) -> None:
-    """ "016", "16" and 16 are one answer."""
+    """ "016", "16" and 16 are the same answer."""
     write_lines(tmp_path / "test.jsonl", [{"id": 0, "problem": "p", "answer": answer}])
     assert load("aime-25", tmp_path)[0].target == {"answer": "16"}
 
@@ -45,7 +46,7 @@ def test_aime_answers_that_cannot_be(tmp_path: Path, answer: str) -> None:
 
 
 def test_aime_24_is_parquet(tmp_path: Path) -> None:
-    """The 2024 set as its publisher packs it."""
+    """The 2024 set is read in its publisher's format."""
     rows = [{"id": 60, "problem": "p", "solution": "s", "answer": "204", "year": "2024"}]
     (tmp_path / "data").mkdir()
     pq.write_table(pa.Table.from_pylist(rows), tmp_path / "data/train-00000-of-00001.parquet")
@@ -60,8 +61,8 @@ GPQA_COLUMNS = (
 
 
 def test_gpqa_shuffles_by_the_item_s_id(tmp_path: Path) -> None:
-    """The gold letter refers to the right option, its position is an attribute, and the order
-    repeats."""
+    """The gold letter refers to the correct option, its position is an attribute, and the order is
+    reproducible."""
     lines = [f"rec{n},q{n},right,w1,w2,w3,Physics,Optics" for n in range(40)]
     (tmp_path / "gpqa_diamond.csv").write_text("\n".join([GPQA_COLUMNS, *lines]) + "\n")
     tasks = load("gpqa", tmp_path)
@@ -78,12 +79,12 @@ def test_gpqa_shuffles_by_the_item_s_id(tmp_path: Path) -> None:
 
 @given(st.integers(1, 20), st.text())
 def test_a_shuffle_is_an_order(count: int, item_id: str) -> None:
-    """Every place once."""
+    """Every position occurs once."""
     assert sorted(shuffled(count, item_id)) == list(range(count))
 
 
 def test_mmlu_pro_drops_filler_options(tmp_path: Path) -> None:
-    """Options "N/A" are not shown and the letter follows; a wrong index is an error."""
+    """Options "N/A" are omitted and the letters are adjusted; a wrong index is an error."""
     row = {
         "question_id": 70,
         "question": "q",
@@ -107,7 +108,8 @@ HLE = {"question": "q", "answer": "a", "answer_type": "exactMatch", "category": 
 
 
 def test_hle_says_what_it_leaves_out(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    """Text alone by default, the rest counted; hle-images keeps all, the image as a field."""
+    """By default only text questions are loaded and the omitted ones are counted; hle-images keeps
+    all, with the image as a field."""
     image = "data:image/png;base64,AAAA"
     rows = [HLE | {"id": "t", "image": ""}, HLE | {"id": "i", "image": image}]
     write_lines(tmp_path / "test.jsonl", rows)
@@ -123,7 +125,7 @@ def test_hle_says_what_it_leaves_out(tmp_path: Path, caplog: pytest.LogCaptureFi
 
 
 def test_simpleqa_reads_its_metadata(tmp_path: Path) -> None:
-    """A Python literal in a table's cell, or an object; code is never run."""
+    """The metadata are a Python literal in a table's cell, or an object; code is never run."""
     meta = "\"{'topic': 'Art', 'answer_type': 'Date', 'urls': []}\""
     file = tmp_path / "simple_qa_test_set.csv"
     file.write_text(f"metadata,problem,answer\n{meta},q,1999\n")
@@ -136,7 +138,7 @@ def test_simpleqa_reads_its_metadata(tmp_path: Path) -> None:
 
 
 def test_frames_as_its_publisher_s_table(tmp_path: Path) -> None:
-    """Prompt, Answer, reasoning_types, wiki_links."""
+    """The columns are Prompt, Answer, reasoning_types and wiki_links."""
     heading = "\tPrompt\tAnswer\treasoning_types\twiki_links"
     (tmp_path / "test.tsv").write_text(f"{heading}\n0\tq\ta\tTabular\t['https://w/1']\n")
     (task,) = load("frames", tmp_path)
@@ -144,7 +146,7 @@ def test_frames_as_its_publisher_s_table(tmp_path: Path) -> None:
 
 
 def test_ifeval_pairs_instructions_with_arguments(tmp_path: Path) -> None:
-    """Null arguments are left out; lists of different lengths are an error."""
+    """Null arguments are omitted; lists of different lengths are an error."""
     row = {"key": 1, "prompt": "p", "instruction_id_list": ["a:b"], "kwargs": [{"n": 2, "m": None}]}
     write_lines(tmp_path / "input_data.jsonl", [row])
     assert load("ifeval", tmp_path)[0].target["kwargs"] == [{"n": 2}]
@@ -154,7 +156,7 @@ def test_ifeval_pairs_instructions_with_arguments(tmp_path: Path) -> None:
 
 
 def lcb(**changed: Any) -> dict[str, Any]:
-    """A LiveCodeBench row with packed hidden tests."""
+    """Return a LiveCodeBench row with packed hidden tests."""
     hidden = [{"input": "2\n", "output": "4\n", "testtype": "stdin"}]
     public = [{"input": "1\n", "output": "2\n", "testtype": "stdin"}]
     row = {
@@ -172,12 +174,13 @@ def lcb(**changed: Any) -> dict[str, Any]:
 
 
 def packed(value: object) -> str:
-    """As the publisher packs hidden tests."""
+    """Return `value` packed as the publisher packs hidden tests."""
     return base64.b64encode(zlib.compress(pickle.dumps(value))).decode()
 
 
 def test_livecodebench_unpacks_hidden_tests(tmp_path: Path) -> None:
-    """Public and hidden cases together; month, platform and difficulty to select by."""
+    """Public and hidden cases are combined; month, platform and difficulty can be used for
+    selection."""
     write_lines(tmp_path / "test.jsonl", [lcb()])
     write_lines(tmp_path / "test2.jsonl", [lcb(question_id="abc_b")])
     first, second = load("livecodebench", tmp_path)
@@ -191,7 +194,7 @@ def test_livecodebench_unpacks_hidden_tests(tmp_path: Path) -> None:
 
 
 def test_livecodebench_functions_have_an_entry_point(tmp_path: Path) -> None:
-    """Functional tests name the method; the starter code is in the prompt's field."""
+    """Functional tests name the method; the starter code is a field of the prompt."""
     case = [{"input": "1", "output": "2", "testtype": "functional"}]
     row = lcb(
         public_test_cases=json.dumps(case),
@@ -205,7 +208,7 @@ def test_livecodebench_functions_have_an_entry_point(tmp_path: Path) -> None:
 
 
 class Hostile:
-    """Unpickled by pickle itself, it would make a folder."""
+    """Object that creates a folder when it is unpickled by pickle itself."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -215,7 +218,7 @@ class Hostile:
 
 
 def test_livecodebench_runs_no_pickled_code(tmp_path: Path) -> None:
-    """A pickle that calls anything is refused, and so are tests cut short."""
+    """A pickle that calls anything is refused, and so are truncated tests."""
     hostile = packed(Hostile(tmp_path / "made"))
     for wrong in (hostile, packed("[]")[:-8], packed(b"\xff"), packed("{}"), "%%%"):
         write_lines(tmp_path / "test.jsonl", [lcb(private_test_cases=wrong)])
@@ -225,7 +228,7 @@ def test_livecodebench_runs_no_pickled_code(tmp_path: Path) -> None:
 
 
 def test_livecodebench_mixed_tests_are_an_error(tmp_path: Path) -> None:
-    """One problem has one kind of test."""
+    """A problem must have one kind of test."""
     case = [{"input": "1", "output": "2", "testtype": "functional"}]
     write_lines(tmp_path / "test.jsonl", [lcb(public_test_cases=json.dumps(case))])
     with pytest.raises(BadRow, match="test types"):
@@ -233,7 +236,7 @@ def test_livecodebench_mixed_tests_are_an_error(tmp_path: Path) -> None:
 
 
 def write_bird(folder: Path, **changed: str) -> None:
-    """A BIRD folder with one question over one database."""
+    """Write a BIRD folder with one question for one database."""
     database = folder / "dev_databases" / "zoo" / "zoo.sqlite"
     database.parent.mkdir(parents=True, exist_ok=True)
     database.unlink(missing_ok=True)
@@ -248,8 +251,8 @@ def write_bird(folder: Path, **changed: str) -> None:
 
 
 def test_bird_finds_each_database(tmp_path: Path) -> None:
-    """The database's path is the scorer's, its CREATE statements the prompt's; the task's id does
-    not depend on where the folder lies."""
+    """The scorer gets the database's path, the prompt its CREATE statements; the task's id does not
+    depend on the folder's path."""
     for folder in (tmp_path / "a", tmp_path / "b"):
         write_bird(folder)
     (one,), (two,) = load("bird", tmp_path / "a"), load("bird", tmp_path / "b")
@@ -261,14 +264,14 @@ def test_bird_finds_each_database(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", ["bus", "../zoo", ""])
 def test_bird_without_the_database(tmp_path: Path, name: str) -> None:
-    """A database that is not there is an error when the tasks load, not when they are scored."""
+    """A missing database is an error when the tasks load, not when they are scored."""
     write_bird(tmp_path, db_id=name)
     with pytest.raises(BadRow, match=r"dev\.json:1: db_id: "):
         load("bird", tmp_path)
 
 
 def test_bird_with_a_file_that_is_no_database(tmp_path: Path) -> None:
-    """A damaged database is named."""
+    """The error names the damaged database."""
     write_bird(tmp_path)
     (tmp_path / "dev_databases/zoo/zoo.sqlite").write_bytes(b"no database" * 100)
     with pytest.raises(BadRow, match="not a database"):
@@ -290,7 +293,7 @@ BFCL_TOOL = {
 
 
 def write_bfcl(folder: Path, category: str, truth: object) -> None:
-    """One question of a category, and its right calls."""
+    """Write one question of a category and its correct calls."""
     question = [[{"role": "user", "content": "find it"}]]
     row = {"id": f"{category}_0", "question": question, "function": [BFCL_TOOL]}
     write_lines(folder / f"BFCL_v3_{category}.json", [row])
@@ -300,8 +303,8 @@ def write_bfcl(folder: Path, category: str, truth: object) -> None:
 
 
 def test_bfcl_writes_out_every_right_value(tmp_path: Path) -> None:
-    """Names without dots, JSON schema's types, nested values as whole objects, optional arguments
-    named."""
+    """Tool names have no dots, types are those of JSON Schema, nested values are whole objects, and
+    optional arguments are marked."""
     truth = [{"geo.find": {"at": [{"lat": [1.5, 2], "lon": [3, ""]}], "unit": ["km", ""]}}]
     write_bfcl(tmp_path, "simple", truth)
     (task,) = load("bfcl", tmp_path)
@@ -316,14 +319,15 @@ def test_bfcl_writes_out_every_right_value(tmp_path: Path) -> None:
 
 
 def test_bfcl_irrelevance_wants_no_call(tmp_path: Path) -> None:
-    """No answers' file is needed, and the target has no call."""
+    """No answer file is needed, and the target has no call."""
     write_bfcl(tmp_path, "irrelevance", None)
     (task,) = load("bfcl", tmp_path, split="irrelevance")
     assert task.target["calls"] == [] and task.attributes["category"] == "irrelevance"
 
 
 def test_bfcl_targets_have_what_the_published_rule_needs(tmp_path: Path) -> None:
-    """Answers as written, types and required arguments in BFCL's words; a key with one value."""
+    """The target keeps the answers as written and the types and required arguments in BFCL's
+    format; a key has one value."""
     write_bfcl(tmp_path, "simple", [{"geo.find": {"at": [{"lat": 3}], "unit": ["km", ""]}}])
     (task,) = load("bfcl", tmp_path)
     (call,) = task.target["calls"]
@@ -334,7 +338,8 @@ def test_bfcl_targets_have_what_the_published_rule_needs(tmp_path: Path) -> None
 
 
 def test_bfcl_answers_that_do_not_fit(tmp_path: Path) -> None:
-    """A missing file, a missing answer, an unknown function, values that are no lists, too many."""
+    """Errors are raised for a missing file, a missing answer, an unknown function, values that are
+    no lists and surplus answers."""
     write_bfcl(tmp_path, "simple", None)
     with pytest.raises(SourceMissing, match="possible_answer"):
         load("bfcl", tmp_path)
@@ -353,7 +358,7 @@ def test_bfcl_answers_that_do_not_fit(tmp_path: Path) -> None:
 
 
 def test_bfcl_several_turns_are_not_read(tmp_path: Path) -> None:
-    """They need BFCL's simulated back ends, so there is no such split."""
+    """Such categories need BFCL's simulated back ends, so there is no such split."""
     write_bfcl(tmp_path, "multi_turn_base", [])
     with pytest.raises(SourceMissing, match="no split 'multi_turn_base'"):
         load("bfcl", tmp_path, split="multi_turn_base")
@@ -363,7 +368,7 @@ FORMS = {"text": "first ask", "code": "def flow(): ask()", "flowchart": "graph T
 
 
 def write_flowbench(folder: Path, knowledge: object = FORMS) -> None:
-    """A scenario of two turns: a call and a reply."""
+    """Write a scenario of two turns: a call and a reply."""
     talk = [{"role": "system", "content": "You sell."}, {"role": "user", "content": "hi"}]
     api = {"name": "price", "description": "d", "parameters": {"of": {"type": "string"}}}
     call = {"Thought": "t", "Action": "price", "Action Input": '{"of": "tea"}'}
@@ -378,7 +383,8 @@ def write_flowbench(folder: Path, knowledge: object = FORMS) -> None:
 
 @pytest.mark.parametrize("form", FORMS)
 def test_flowbench_in_each_form(tmp_path: Path, form: str) -> None:
-    """The same turns with the workflow as text, code or flowchart; braces of code stay."""
+    """The turns are the same with the workflow as text, code or flowchart; braces in code are
+    kept."""
     write_flowbench(tmp_path)
     call, reply = load(f"flowbench-{form}", tmp_path)
     assert call.inputs["workflow"] == FORMS[form]
@@ -390,7 +396,7 @@ def test_flowbench_in_each_form(tmp_path: Path, form: str) -> None:
 
 
 def test_flowbench_without_the_form(tmp_path: Path) -> None:
-    """A workflow that is not written in a form is an error, never an empty prompt."""
+    """A workflow that is missing in a form is an error, never an empty prompt."""
     write_flowbench(tmp_path, {"text": "t"})
     with pytest.raises(BadRow, match=r"knowledge\.json: code: no such text for shop"):
         load("flowbench-code", tmp_path)
@@ -400,14 +406,14 @@ def test_flowbench_without_the_form(tmp_path: Path) -> None:
 
 
 def test_an_id_that_comes_twice_is_an_error(tmp_path: Path) -> None:
-    """Two tasks of one id would be one task to the store."""
+    """The store cannot distinguish two tasks with the same id."""
     write_lines(tmp_path / "test.jsonl", [{"id": 1, "problem": "p", "answer": "2"}] * 2)
     with pytest.raises(BadRow, match="id: 1 is a duplicate id"):
         load("aime-25", tmp_path)
 
 
 def test_a_column_that_is_missing_names_the_columns_there_are(tmp_path: Path) -> None:
-    """Every loader says file, line, field, and what the row has instead."""
+    """The error of every loader names file, line, field and the row's columns."""
     write_lines(tmp_path / "rows.jsonl", [{"nothing": "here"}])
     for name in ("aime-25", "frames", "gpqa", "gsm8k", "hle", "humaneval", "ifeval", "mbpp"):
         assert benchmark_named(name)

@@ -1,4 +1,5 @@
-"""HumanEval+: EvalPlus's release as tasks, and its comparison with the reference solution."""
+"""Tests of HumanEval+: EvalPlus's release as tasks, and its comparison with the reference
+solution."""
 
 from pathlib import Path
 from typing import Any
@@ -10,7 +11,7 @@ from tutti.tasks.benchmarks import BadRow
 
 
 def write_plus(folder: Path, **changed: Any) -> None:
-    """One task of HumanEval+, as its release has it."""
+    """Write one task of HumanEval+ in the format of its release."""
     row = {
         "task_id": "HumanEval/2",
         "prompt": "def half(x):\n",
@@ -37,7 +38,7 @@ def write_plus(folder: Path, **changed: Any) -> None:
 def test_humaneval_plus_compares_with_its_reference(
     tmp_path: Path, body: str, passes: bool
 ) -> None:
-    """All base and plus inputs, with EvalPlus's tolerance for floats."""
+    """The comparison uses all base and plus inputs, with EvalPlus's tolerance for floats."""
     write_plus(tmp_path)
     (task,) = load("humaneval-plus", tmp_path)
     names: dict[str, Any] = {}
@@ -59,7 +60,7 @@ def test_humaneval_plus_rows(tmp_path: Path) -> None:
 
 
 def test_nothing_finite_is_near_infinity(tmp_path: Path) -> None:
-    """As in EvalPlus: a relative tolerance of an infinite value would allow any other."""
+    """As in EvalPlus: a relative tolerance of an infinite value would accept any other value."""
     write_plus(tmp_path, canonical_solution="    return x * 1e308\n", plus_input=[[1e9]])
     (task,) = load("humaneval-plus", tmp_path)
     names: dict[str, Any] = {}

@@ -1,4 +1,5 @@
-"""MBPP+: EvalPlus's release as tasks, its conversion of inputs, and its rules of comparison."""
+"""Tests of MBPP+: EvalPlus's release as tasks, its conversion of inputs, and its rules of
+comparison."""
 
 import json
 import os
@@ -29,20 +30,21 @@ HALVES = {
 
 
 def items(folder: Path, **changed: Any) -> list[Task]:
-    """The tasks of one task, as the release has it."""
+    """Return the tasks loaded from one row of the release."""
     write_lines(folder / "MbppPlus.jsonl", [HALVES | changed])
     return load("mbpp-plus", folder)
 
 
 async def scored(item: Task, code: str) -> Score:
-    """The scorer's verdict on a reply with this code."""
+    """Return the scorer's verdict on a reply with this code."""
     reply = f"```python\n{code}\n```"
     resources = ScoringResources(Sandbox(level_for_models()))
     return await SCORERS["code"].score(item.target, Submission(reply, reply), resources)
 
 
 def passes(name: str, reference: str, solution: str, *inputs: list[Any], task: int = 1) -> bool:
-    """Whether `compare` accepts the solution; both are the body of ``lambda a, b=0:``."""
+    """Return whether `compare` accepts the solution; reference and solution are bodies of ``lambda
+    a, b=0:``."""
     case = {
         "task": task,
         "inputs": json.dumps(inputs),
@@ -70,14 +72,14 @@ def passes(name: str, reference: str, solution: str, *inputs: list[Any], task: i
 async def test_the_scorer_compares_with_the_reference(
     tmp_path: Path, body: str, correct: bool
 ) -> None:
-    """Base and plus inputs, in the sandbox, with EvalPlus's tolerance for floats."""
+    """Base and plus inputs run in the sandbox, with EvalPlus's tolerance for floats."""
     (item,) = items(tmp_path)
     assert (await scored(item, f"def half(x):\n    {body}")).correct is correct
 
 
 @pytest.mark.parametrize("name", ["sum", "check", "convert", "compare", "solution", "case"])
 async def test_any_name_of_a_function(tmp_path: Path, name: str) -> None:
-    """Functions of the release have names of builtins and of the comparison's own parts."""
+    """Functions of the release may have names of builtins or of the comparison's own parts."""
     reference = f"def {name}(x):\n  return x + 1\n"
     (item,) = items(tmp_path, entry_point=name, canonical_solution=reference)
     assert (await scored(item, item.target["answer"])).correct
@@ -85,7 +87,8 @@ async def test_any_name_of_a_function(tmp_path: Path, name: str) -> None:
 
 
 async def test_values_that_json_has_not_reach_the_solution(tmp_path: Path) -> None:
-    """Tuples and complex numbers are passed to the solution's process as such."""
+    """Tuples and complex numbers, which JSON lacks, are passed to the solution's process
+    unchanged."""
     for task, given_, wanted in (
         ("Mbpp/252", ["1+2j"], "complex"),
         ("Mbpp/750", [[1], [2]], "list"),
@@ -101,14 +104,15 @@ async def test_values_that_json_has_not_reach_the_solution(tmp_path: Path) -> No
 
 
 async def test_infinity_is_read_and_passed(tmp_path: Path) -> None:
-    """The release has -Infinity among its inputs, which is not JSON."""
+    """The release has -Infinity among its inputs, which is not valid JSON."""
     (item,) = items(tmp_path, plus_input=[[float("-inf")]])
     assert (await scored(item, "def half(x):\n    return x * 0.5")).correct
     assert not (await scored(item, "def half(x):\n    return max(x, -1e9) / 2")).correct
 
 
 async def test_a_match_is_found(tmp_path: Path) -> None:
-    """An object that stays in the solution's process is something found; False is nothing found."""
+    """A match object, which stays in the solution's process, counts as a match; False counts as
+    none."""
     reference = "import re\ndef check_str(x):\n  return re.search('a', x)\n"
     changed = {"canonical_solution": reference, "base_input": [["a"], ["b"]], "plus_input": []}
     (item,) = items(tmp_path, entry_point="check_str", **changed)
@@ -164,7 +168,7 @@ def test_rules_of_single_functions(
 
 
 def test_the_tolerance_stays_after_the_first_float() -> None:
-    """As in EvalPlus, where a float among the results sets the tolerance for those after it."""
+    """As in EvalPlus, a float among the results sets the tolerance for the results after it."""
     reference, solution = "1.0 if a else [1, 2.0]", "1.0 if a else [1, 2.0 + 1e-8]"
     assert passes("f", reference, solution, [1], [0])
     assert not passes("f", reference, solution, [0], [1])
@@ -172,7 +176,8 @@ def test_the_tolerance_stays_after_the_first_float() -> None:
 
 @given(st.floats(allow_nan=False), st.floats(allow_nan=False))
 def test_nearness_is_a_distance(made: float, expected: float) -> None:
-    """Equal is near; nothing finite is near infinity; near holds for lists as for their members."""
+    """Equal values are near, no finite value is near infinity, and lists are near if their members
+    are."""
     near = is_near(made, expected, 1e-6)
     assert is_near(expected, expected, 1e-6)
     assert near is is_near([1, [made]], (1, (expected,)), 1e-6)
@@ -206,7 +211,7 @@ def test_the_prompt_shows_the_question_and_its_assertion(tmp_path: Path) -> None
 
 
 def test_the_release() -> None:
-    """All 378 tasks of v0.2.0 are read (TUTTI_EVALPLUS: the folder of its unpacked files)."""
+    """All 378 tasks of v0.2.0 load (TUTTI_EVALPLUS: the folder of its unpacked files)."""
     folder = os.environ.get("TUTTI_EVALPLUS")
     if not folder or not (Path(folder) / "MbppPlus.jsonl").is_file():
         pytest.skip("no MbppPlus.jsonl (TUTTI_EVALPLUS)")

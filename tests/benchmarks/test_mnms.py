@@ -1,5 +1,5 @@
-"""m&m's files: what becomes of a row, gold plans that score 1.0 in both forms, prompts that name
-every tool, and bad rows by file, line and field."""
+"""Tests of m&m's files: tasks from rows, gold plans that score 1.0 in both forms, prompts that name
+every tool, and errors with file, line and field."""
 
 import json
 from pathlib import Path
@@ -40,14 +40,14 @@ FILE = "test_human_verified_filtered.json"
 
 
 def items_of(tmp_path: Path, name: str = "mnms", **changed: Any) -> list[Task]:
-    """The tasks of a folder as the publisher has it, whose one row is changed."""
+    """Return the tasks of a folder in the publisher's format, whose one row is changed."""
     write_lines(tmp_path / FILE, [ROW | changed])
     return load(name, tmp_path)
 
 
 @pytest.mark.parametrize("name", FORMS)
 async def test_gold_is_right(tmp_path: Path, name: str) -> None:
-    """By the benchmark's own scorer, in JSON also where a value has quotes."""
+    """The benchmark's own scorer accepts the gold plan, in JSON also if a value has quotes."""
     benchmark = benchmark_named(name)
     (task,) = items_of(tmp_path, name)
     assert task.target["plan"] == PLAN and task.target["alternatives"] == [PLAN[:1]]
@@ -80,7 +80,7 @@ def test_the_prompt_names_every_tool_and_the_form_but_no_answer(tmp_path: Path, 
 
 
 def test_the_tools_are_the_publishers() -> None:
-    """33 of them, each with arguments and results, no name twice."""
+    """There are 33 tools with arguments and results, and no duplicate names."""
     assert len(TOOLS) == len(set(FUNCTIONS)) == 33
     assert all(tool.arguments and tool.results and tool.description for tool in TOOLS)
 
@@ -88,7 +88,7 @@ def test_the_tools_are_the_publishers() -> None:
 @pytest.mark.parametrize("form", ["lines", "list"])
 @pytest.mark.parametrize("split", benchmark_named("mnms").splits)
 def test_the_publishers_files(tmp_path: Path, split: str, form: str) -> None:
-    """A file a split; JSON lines under .json, or a list."""
+    """There is one file per split: JSON lines or a list in a .json file."""
     rows = [ROW, ROW | {"id": 25, "alt_plans_str": None}]
     path = write_lines(tmp_path / f"{split}.json", rows)
     if form == "list":
@@ -99,14 +99,14 @@ def test_the_publishers_files(tmp_path: Path, split: str, form: str) -> None:
 
 
 def test_steps_that_the_published_program_cannot_read_are_counted(tmp_path: Path) -> None:
-    """A text with a line break, which it cuts into lines."""
+    """A text with a line break is such a step, because the program splits its input into lines."""
     cut = [*PLAN, {"id": 2, "name": "text generation", "args": {"text": "a\nb"}}]
     (task,) = items_of(tmp_path, plan_str=str(cut))
     assert (task.attributes["steps"], task.attributes["unread_steps"]) == ("3", "1")
 
 
 def test_a_plan_at_which_the_published_program_stops_is_left_out(tmp_path: Path) -> None:
-    """With the reason, and counted."""
+    """The row is counted as left out, with the reason."""
     plan = [PLAN[0] | {"args": {"city": "<node-0>.text {"}}]
     write_lines(tmp_path / FILE, [ROW | {"plan_str": str(plan)}, ROW | {"id": 25}])
     left: list[ExcludedRow] = []
@@ -136,21 +136,21 @@ def test_a_plan_at_which_the_published_program_stops_is_left_out(tmp_path: Path)
     ],
 )
 def test_a_bad_row_is_named(tmp_path: Path, wrong: dict[str, Any], words: str) -> None:
-    """File, line, field and value."""
+    """The error names file, line, field and value."""
     with pytest.raises(BadRow) as caught:
         items_of(tmp_path, **wrong)
     assert f"{FILE}:1: " in str(caught.value) and words in str(caught.value)
 
 
 def test_programs_need_the_gold_program(tmp_path: Path) -> None:
-    """Plans in JSON do not."""
+    """Plans in JSON do not need one."""
     with pytest.raises(BadRow, match="code_str: is missing"):
         items_of(tmp_path, "mnms-code", code_str=None)
     assert len(items_of(tmp_path, code_str=None)) == 1
 
 
 def test_other_rules(tmp_path: Path) -> None:
-    """The publisher's own second one; no third."""
+    """The publisher's second rule set is available; a third is an error."""
     benchmark = benchmark_named("mnms")
     assert benchmark.by_rule("best_match").scoring.name == "mnms_best_match"
     with pytest.raises(BenchmarkError, match="it has published, best_match"):

@@ -1,4 +1,4 @@
-"""Formats of sets of questions that came later, on made-up files in the publishers' columns."""
+"""Tests of later question-set formats on constructed files with the publishers' columns."""
 
 from pathlib import Path
 from typing import Any
@@ -15,7 +15,7 @@ MMLU = {"question": "q", "subject": "anatomy", "choices": ["a", "b", "c", "d"], 
 
 
 def write_arrow(path: Path, rows: list[dict[str, Any]]) -> None:
-    """As the library `datasets` saves a set."""
+    """Write a data set as the library `datasets` saves it."""
     path.parent.mkdir(parents=True, exist_ok=True)
     table = pa.Table.from_pylist(rows)
     with pa.OSFile(str(path), "wb") as file, pa.ipc.new_stream(file, table.schema) as stream:
@@ -23,7 +23,7 @@ def write_arrow(path: Path, rows: list[dict[str, Any]]) -> None:
 
 
 def test_mmlu(tmp_path: Path) -> None:
-    """The answer is a place; one beyond the choices is an error."""
+    """The answer is an index; one beyond the choices is an error."""
     (tmp_path / "all").mkdir()
     file = tmp_path / "all/test-00000-of-00001.parquet"
     pq.write_table(pa.Table.from_pylist([MMLU]), file)
@@ -36,7 +36,8 @@ def test_mmlu(tmp_path: Path) -> None:
 
 
 def test_mmlu_redux_leaves_out_what_its_publisher_found_faulty(tmp_path: Path) -> None:
-    """A wrong key with a readable correction counts with it; every other fault is left out."""
+    """A row with a wrong key and a readable correction is kept with the correction; rows with any
+    other fault are left out."""
     faults = [
         ("ok", None),
         ("wrong_groundtruth", "3"),
@@ -63,7 +64,7 @@ def test_mmlu_redux_leaves_out_what_its_publisher_found_faulty(tmp_path: Path) -
 
 
 def test_mmmlu_is_a_file_a_language(tmp_path: Path) -> None:
-    """The first column has no name, as published."""
+    """There is one file per language; the first column has no name, as published."""
     heading = ",Question,A,B,C,D,Answer,Subject\n"
     for language in ("DE-DE", "JA-JP"):
         line = "0,Frage,1,2,3,4,B,anatomy\n"
@@ -77,7 +78,7 @@ def test_mmmlu_is_a_file_a_language(tmp_path: Path) -> None:
 
 
 def test_supergpqa(tmp_path: Path) -> None:
-    """Letter and text of the answer must agree."""
+    """The letter and the text of the answer must agree."""
     row = {
         "uuid": "u1",
         "question": "q",
@@ -98,7 +99,7 @@ def test_supergpqa(tmp_path: Path) -> None:
 
 
 def test_competitions(tmp_path: Path) -> None:
-    """HMMT, AIME 2026 and Omni-MATH in their publishers' columns."""
+    """HMMT, AIME 2026 and Omni-MATH are read with their publishers' columns."""
     row = {"problem_idx": 7, "problem": "p", "answer": "103", "problem_type": ["Algebra"]}
     write_lines(tmp_path / "hmmt/a.jsonl", [row])
     (task,) = load("hmmt-feb-25", tmp_path / "hmmt")
@@ -122,7 +123,7 @@ def test_competitions(tmp_path: Path) -> None:
 
 
 def test_mgsm_has_no_heading(tmp_path: Path) -> None:
-    """Two fields a line; quotes are text."""
+    """A line has two fields, and quotes are part of the text."""
     (tmp_path / "mgsm_de.tsv").write_text('Janet hat "16" Eier.\t18\nDrei?\t1,000\n')
     tasks = load("mgsm", tmp_path)
     assert [task.target["answer"] for task in tasks] == ["18", "1000"]
@@ -158,7 +159,7 @@ def test_a_file_that_is_no_arrow_stream(tmp_path: Path) -> None:
 
 
 def test_arena_hard_has_the_baseline_of_its_category(tmp_path: Path) -> None:
-    """The publisher's folder; a missing answer or file is named."""
+    """The publisher's folder is read; an error names a missing answer or file."""
     questions = [
         {"uid": "u1", "category": "hard_prompt", "subcategory": "coding", "prompt": "p"},
         {"uid": "u2", "category": "creative_writing", "prompt": "w"},
@@ -179,7 +180,7 @@ def test_arena_hard_has_the_baseline_of_its_category(tmp_path: Path) -> None:
 
 
 def test_ifbench_rows(tmp_path: Path) -> None:
-    """IFEval's columns; options that are null are left out."""
+    """The columns are those of IFEval; null options are left out."""
     row = {
         "key": "7",
         "prompt": "Say a word.",
@@ -195,7 +196,7 @@ def test_ifbench_rows(tmp_path: Path) -> None:
 
 
 def test_math_odyssey_rows(tmp_path: Path) -> None:
-    """A problem a line under its name; the layout at the ends of its fields is left out."""
+    """Each line has one problem under its name; layout at the ends of its fields is removed."""
     layout = "\n\n\\end{problem}\n\\noindent"
     problem = {
         "question": f"What is $n$?{layout}",

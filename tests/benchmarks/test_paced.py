@@ -1,4 +1,4 @@
-"""Paced programs: what they ask of an engine is what their rows say."""
+"""Tests that paced programs send an engine the load that their rows specify."""
 
 from pathlib import Path
 from typing import Any
@@ -17,19 +17,20 @@ PACED = benchmark_named("paced")
 
 
 class Talker:
-    """Says the same at each call, and remembers how long each prompt was."""
+    """Model with the same reply for each call that records the length of each prompt."""
 
     def __init__(self) -> None:
         self.words: list[int] = []
 
     async def complete(self, messages: Any, tools: Any, step: int, positions: Any = None) -> Reply:
-        """Three words."""
+        """Return three words."""
         self.words.append(sum(len(message["content"].split()) for message in messages))
         return Reply({"role": "assistant", "content": "bab dad gag"}, "")
 
 
 async def test_a_program_makes_its_calls_and_grows_as_its_row_says(tmp_path: Path) -> None:
-    """First prompt, growth and number of calls; it is right when all are made."""
+    """First prompt, growth and number of calls follow the row; the attempt is correct when all
+    calls are made."""
     row = {"id": "p", "first_words": 40, "added_words": 7, "pauses_s": [0.0, 0.01, 0]}
     (task,) = PACED.load(Source(write_lines(tmp_path / "test.jsonl", [row])))
     model = Talker()
@@ -43,14 +44,16 @@ async def test_a_program_makes_its_calls_and_grows_as_its_row_says(tmp_path: Pat
 
 
 def test_tutti_brings_programs_of_its_own() -> None:
-    """Without a source; no two say the same, and a row always says the same."""
+    """The programs need no source, no two have the same text, and a row always gives the same
+    text."""
     tasks = list(PACED.load(Source()))
     assert len({task.inputs["question"] for task in tasks}) == len(tasks) == 96
     assert tasks[0].inputs == next(iter(PACED.load(Source(DATA / "paced")))).inputs
 
 
 def test_its_words_are_the_random_models() -> None:
-    """Each is one token there; the models environment reads them without tutti."""
+    """Each word is one token of the random model; the models environment reads the words without
+    tutti."""
     assert WORDS == BENCH_WORDS
 
 
@@ -59,7 +62,7 @@ def test_its_words_are_the_random_models() -> None:
     [{"pauses_s": [-1]}, {"pauses_s": 3}, {"first_words": 0}, {"added_words": "many"}],
 )
 def test_a_bad_row_is_named(tmp_path: Path, wrong: dict[str, Any]) -> None:
-    """File, line and field."""
+    """The error names file, line and field."""
     row = {"id": "p", "first_words": 4, "added_words": 7, "pauses_s": [0.0]} | wrong
     path = write_lines(tmp_path / "test.jsonl", [row])
     with pytest.raises(BadRow, match=f"test.jsonl:1: {next(iter(wrong))}: "):

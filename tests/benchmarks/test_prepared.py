@@ -1,4 +1,5 @@
-"""Files as NeMo-Skills' `prepare_data` (8b18f39) writes them: made-up rows with its fields."""
+"""Tests of files as NeMo-Skills' `prepare_data` (8b18f39) writes them, on constructed rows with its
+fields."""
 
 import json
 from pathlib import Path
@@ -13,7 +14,7 @@ Record = dict[str, Any]
 
 
 def choices(question: str, *options: str) -> Record:
-    """Its `get_mcq_fields`."""
+    """Return the fields that its `get_mcq_fields` gives."""
     letters = dict(zip("ABCDEFGHIJ", options, strict=False))
     text = "\n".join(f"{letter}) {option}" for letter, option in letters.items())
     return {"problem": f"{question}\n\n{text}", "options": text, **letters}
@@ -112,7 +113,7 @@ CASES: dict[str, tuple[str, Record, Record]] = {
 
 @pytest.mark.parametrize("name", CASES)
 def test_a_prepared_file_is_read(name: str, tmp_path: Path) -> None:
-    """The question without its options, and the published target."""
+    """The task has the question without its options and the published target."""
     file, row, target = CASES[name]
     write_lines(tmp_path / f"{file}.jsonl", [row])
     (task,) = load(name, tmp_path)
@@ -123,8 +124,8 @@ def test_a_prepared_file_is_read(name: str, tmp_path: Path) -> None:
 
 
 def test_a_choice_is_what_its_publishers_row_gives(tmp_path: Path) -> None:
-    """Question, options and key of a prepared row are those of the publisher's; so is what can be
-    selected by."""
+    """A prepared row has the question, options, key and selectable attributes of the publisher's
+    row."""
     write_lines(tmp_path / "a/test.jsonl", [CASES["mmlu"][1]])
     published = {"question": "2+2?", "choices": ["3", "4", "5", "6"], "answer": 1}
     write_lines(tmp_path / "b/test.jsonl", [published | {"subject": "anatomy"}])
@@ -147,7 +148,8 @@ def test_rows_that_cannot_be_what_they_say_are_named(tmp_path: Path) -> None:
 
 
 def test_a_key_that_nemo_skills_lost_is_left_out(tmp_path: Path) -> None:
-    """Of MMLU-Redux's corrected questions it writes the words "correct_answer" for the key."""
+    """For MMLU-Redux's corrected questions it writes the words "correct_answer" in place of the
+    key."""
     row = CASES["mmlu-redux"][1]
     write_lines(tmp_path / "test.jsonl", [row, row | {"expected_answer": "correct_answer"}])
     left: list[ExcludedRow] = []

@@ -1,4 +1,4 @@
-"""Prompts: no place is left unfilled, no text that is put in is looked at again."""
+"""Tests of prompts: no placeholder is left unfilled, and inserted text is not expanded again."""
 
 import re
 from pathlib import Path
@@ -15,12 +15,10 @@ NAMES = st.from_regex(r"[A-Za-z_][A-Za-z0-9_]{0,6}", fullmatch=True)
 
 
 def task(**fields: str) -> Task:
-    """A task with these fields."""
     return Task("i", fields, {"answer": "a"})
 
 
 def prompt(**parts: object) -> Prompt:
-    """A prompt with these parts."""
     return Prompt("p", PromptFile.model_validate(parts))
 
 
@@ -28,7 +26,7 @@ def prompt(**parts: object) -> Prompt:
 def test_no_place_is_left_unfilled(
     parts: list[tuple[str, str]], end: str, data: st.DataObject
 ) -> None:
-    """Any template renders to its own text with each field's value put in, braces and all."""
+    """Any template renders to its own text with each field's value inserted, including braces."""
     values = {name: data.draw(st.text()) for _, name in parts}
     escaped = [(text.replace("{", "{{").replace("}", "}}"), name) for text, name in parts]
     written = "".join(f"{text}{{{name}}}" for text, name in escaped)
@@ -40,7 +38,7 @@ def test_no_place_is_left_unfilled(
 
 @given(st.dictionaries(NAMES, st.text(), min_size=1), NAMES)
 def test_a_field_that_is_missing_is_an_error(values: dict[str, str], name: str) -> None:
-    """Never an empty place or a place's name in a prompt."""
+    """A prompt never has an empty place or a placeholder's name."""
     values.pop(name, None)
     with pytest.raises(BadPrompt, match=f"no field '{name}'"):
         Template(f"x {{{name}}}").render(values)
@@ -48,20 +46,21 @@ def test_a_field_that_is_missing_is_an_error(values: dict[str, str], name: str) 
 
 @pytest.mark.parametrize("text", ["{", "}", "a {b c}", "{}", "{0}", "{{{", "\\boxed{}", "{a.b}"])
 def test_a_lone_brace_is_an_error(text: str) -> None:
-    """Anything in braces but a name must be doubled."""
+    """Braces around anything but a name must be doubled."""
     with pytest.raises(BadPrompt, match="a lone brace"):
         Template(text)
 
 
 def test_text_put_in_is_not_a_template() -> None:
-    """A question about {question} and \\boxed{} comes through as it is."""
+    r"""A question with {question} and \boxed{} is inserted unchanged."""
     asked = "What does {answer} and {{x}} and \\boxed{} do?"
     assert load_prompt("math").render(task(question=asked))[0]["content"].startswith(asked)
 
 
 @pytest.mark.parametrize("path", sorted(FOLDER.rglob("*.yaml")), ids=lambda path: path.stem)
 def test_every_prompt_renders(path: Path) -> None:
-    """Each file that comes with tutti is read, and leaves no place when its fields are there."""
+    """Each prompt file shipped with tutti is valid and has no unfilled placeholder when its fields
+    are given."""
     loaded = load_prompt(path.stem)
     texts = [text for text in (loaded.file.system, loaded.file.user) if text]
     fields = {name: f"<{name}>" for text in texts for name in Template(text).fields}
@@ -77,7 +76,7 @@ def test_every_benchmark_s_prompt_exists() -> None:
 
 
 def test_an_unknown_prompt_lists_the_known_ones(tmp_path: Path) -> None:
-    """A name that is not there, a file that is no prompt, a part that is misspelt."""
+    """Errors are raised for an unknown name, an invalid prompt file and a misspelt part."""
     with pytest.raises(BadPrompt, match="there are choice, complete_code"):
         load_prompt("chioce")
     for wrong in ("users: x", "- a", "user: [", "examples: {assistant: a}\nuser: x"):
@@ -87,7 +86,8 @@ def test_an_unknown_prompt_lists_the_known_ones(tmp_path: Path) -> None:
 
 
 def test_given_examples_are_turns_before_the_question() -> None:
-    """system, then a turn each, then the question; the task itself is never an example."""
+    """The order is system, one turn for each example, then the question; the task itself is never
+    an example."""
     examples = {
         "assistant": "A: {answer}",
         "given": [{"question": "1?", "answer": "1"}, {"question": "2?", "answer": "2"}],
@@ -108,7 +108,8 @@ def test_the_id_of_a_stored_prompt_stays() -> None:
 
 
 def test_a_given_conversation_is_kept() -> None:
-    """The prompt's system text joins the task's own; nothing is added after the last message."""
+    """The prompt's system text is joined to the task's own; nothing is added after the last
+    message."""
     talk = [{"role": "system", "content": "own"}, {"role": "user", "content": "hi {x}"}]
     given = Task("i", {}, {}, given=talk)
     messages = prompt(system="also", user="{question}").render(given)
@@ -126,7 +127,7 @@ def test_an_image_is_a_part_of_its_own() -> None:
 
 
 def test_the_first_prompt_names_benchmark_item_and_tools() -> None:
-    """What the dry run prints; without a task it is an error."""
+    """The dry run prints these; without a task it is an error."""
     tool = {"type": "function", "function": {"name": "add", "parameters": {}}}
     one = Task("7", {"question": "q"}, {"answer": "a"}, tools=[tool])
     shown = first_prompt(BENCHMARKS["gsm8k"], [one])

@@ -1,4 +1,4 @@
-"""Rows name file, line and field of whatever is wrong, and none is passed over."""
+"""Tests of rows: errors name file, line and field, and no invalid row is skipped."""
 
 import json
 from pathlib import Path
@@ -24,7 +24,7 @@ from tutti.tasks.benchmarks.rows import Row, read_rows
     ],
 )
 def test_bad_line_is_named(tmp_path: Path, content: bytes, line: int, said: str) -> None:
-    """A line that is no object ends the reading with its number."""
+    """A line that is no object stops the reading with an error that has its number."""
     file = tmp_path / "rows.jsonl"
     file.write_bytes(content)
     with pytest.raises(BadRow, match=said) as caught:
@@ -34,7 +34,7 @@ def test_bad_line_is_named(tmp_path: Path, content: bytes, line: int, said: str)
 
 
 def test_every_format_gives_the_same_rows(tmp_path: Path) -> None:
-    """JSONL, a JSON list, JSON lines called .json, CSV, TSV and Parquet read alike."""
+    """JSONL, a JSON list, JSON lines in a .json file, CSV, TSV and Parquet give the same rows."""
     rows = [{"question": 'a "b",\nc', "answer": "1"}, {"question": "d\té", "answer": "2"}]
     lines = "".join(json.dumps(row) + "\n" for row in rows)
     (tmp_path / "a.jsonl").write_text(lines)
@@ -58,7 +58,7 @@ def test_every_format_gives_the_same_rows(tmp_path: Path) -> None:
     ],
 )
 def test_bad_table_is_named(tmp_path: Path, content: str, said: str) -> None:
-    """A row of a table that is short, long or cut off is an error."""
+    """A table row that is short, long or truncated is an error."""
     (tmp_path / "rows.csv").write_text(content)
     with pytest.raises(BadRow, match=said):
         list(read_rows(tmp_path / "rows.csv"))
@@ -66,7 +66,7 @@ def test_bad_table_is_named(tmp_path: Path, content: str, said: str) -> None:
 
 @pytest.mark.parametrize("name", ["a.txt", "broken.parquet", "number.json"])
 def test_what_is_no_table_of_rows(tmp_path: Path, name: str) -> None:
-    """An unknown ending, damaged Parquet and JSON that is no list are errors that name the file."""
+    """An unknown suffix, damaged Parquet and JSON that is no list are errors that name the file."""
     (tmp_path / name).write_text("7")
     with pytest.raises(BadRow, match=name):
         list(read_rows(tmp_path / name))
@@ -78,7 +78,7 @@ ROW = Row(
 
 
 def test_values_are_not_converted_by_guess() -> None:
-    """Each accessor takes its type only, and says where the other value stood."""
+    """Each accessor accepts its type only, and its error gives the place of any other value."""
     for wrong in (
         lambda: ROW.text("n"),
         lambda: ROW.text("e"),
@@ -98,7 +98,7 @@ def test_values_are_not_converted_by_guess() -> None:
 
 
 def test_inner_fields_are_dotted() -> None:
-    """An error inside a list of objects names the whole path."""
+    """An error inside a list of objects gives the full dotted path."""
     with pytest.raises(BadRow, match=r"l\.0\.q: 2 is not text") as caught:
         ROW.objects("l")[0].text("q")
     assert caught.value.field == "l.0.q"
@@ -106,7 +106,7 @@ def test_inner_fields_are_dotted() -> None:
 
 @given(st.lists(st.dictionaries(st.text(max_size=5), st.text(max_size=9), max_size=4), max_size=5))
 def test_lines_come_back(tmp_path_factory: pytest.TempPathFactory, rows: list[object]) -> None:
-    """Any objects written as JSON lines are read as they were, numbered from 1."""
+    """Any objects written as JSON lines are read back unchanged, numbered from 1."""
     file = tmp_path_factory.mktemp("rows") / "rows.jsonl"
     file.write_text("".join(json.dumps(row) + "\n" for row in rows))
     found = list(read_rows(file))

@@ -1,4 +1,4 @@
-"""Selections: what users write is read strictly, and the same words choose the same tasks."""
+"""Tests of selections: the syntax is strict, and the same text selects the same tasks."""
 
 from pathlib import Path
 
@@ -11,7 +11,7 @@ from tutti.tasks.benchmarks.errors import BadSelection
 
 
 def tasks(count: int = 6) -> list[Task]:
-    """Tasks 0 … of two subjects; the last has no level."""
+    """Return tasks numbered from 0 with two subjects; the last has no level."""
     made = []
     for n in range(count):
         attributes = {"subject": "physics" if n % 2 else "chemistry"}
@@ -22,7 +22,6 @@ def tasks(count: int = 6) -> list[Task]:
 
 
 def ids(found: list[Task]) -> list[str]:
-    """The tasks' ids."""
     return [task.key for task in found]
 
 
@@ -41,7 +40,8 @@ def ids(found: list[Task]) -> list[str]:
     ],
 )
 def test_asked(text: str, asked: BenchmarkChoice) -> None:
-    """name, name:N, name@revision and both; a file; a domain's folder; a stored task set."""
+    """The forms are name, name:N, name@revision and both, a file, a domain's folder, and a stored
+    task set."""
     assert parse_benchmark(text) == asked
 
 
@@ -49,13 +49,14 @@ def test_asked(text: str, asked: BenchmarkChoice) -> None:
     "text", ["", ":3", "a:", "a:x", "a:0", "a:-1", "a:1:2", "a@", "a b", "a:99999"]
 )
 def test_asked_wrongly(text: str) -> None:
-    """Whatever else is written is an error, never half read."""
+    """Any other text is an error and is never parsed in part."""
     with pytest.raises(BadSelection):
         parse_benchmark(text)
 
 
 def test_selection_keeps_the_source_s_order() -> None:
-    """ids in any order, where, then limit; always as the source has them."""
+    """Ids in any order, `where` and then the limit are applied, always in the order of the
+    source."""
     assert ids(select(tasks())) == ["0", "1", "2", "3", "4", "5"]
     assert ids(select(tasks(), ids=["4", "1", "1"])) == ["1", "4"]
     assert ids(select(tasks(), where="subject='physics'")) == ["1", "3", "5"]
@@ -81,14 +82,14 @@ def test_selection_keeps_the_source_s_order() -> None:
     ],
 )
 def test_where_is_one_expression_over_the_attributes(where: str) -> None:
-    """Unknown names, statements, and expressions that reach beyond the tasks are errors that name
+    """Unknown names, statements, and expressions that reach beyond the tasks are errors that list
     the attributes."""
     with pytest.raises(BadSelection, match="The attributes are id, level, subject"):
         select(tasks(), where=where)
 
 
 def test_ids_and_limits_that_make_no_sense() -> None:
-    """Unknown ids and a limit below one are errors."""
+    """Unknown ids and a limit below 1 are errors."""
     with pytest.raises(BadSelection, match="no tasks 9; the ids begin 0, 1"):
         select(tasks(), ids=["9", "1"])
     with pytest.raises(BadSelection, match="at least 1"):
@@ -97,6 +98,6 @@ def test_ids_and_limits_that_make_no_sense() -> None:
 
 @given(st.sets(st.integers(0, 5)), st.integers(1, 8))
 def test_a_limit_is_a_prefix(wanted: set[int], limit: int) -> None:
-    """A limit takes the first of what the rest of the selection chose."""
+    """A limit keeps the first tasks of the rest of the selection."""
     chosen = [str(n) for n in sorted(wanted)]
     assert ids(select(tasks(), ids=chosen, limit=limit)) == chosen[:limit]

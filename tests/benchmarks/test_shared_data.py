@@ -1,4 +1,4 @@
-"""Every task of the public data at hand loads, and renders."""
+"""Tests that every task of the available public data loads and renders."""
 
 from pathlib import Path
 
@@ -23,7 +23,7 @@ COUNTS = {
 
 @pytest.mark.parametrize("name", COUNTS)
 def test_every_item_loads_and_renders(data: Path, name: str) -> None:
-    """As many tasks as the data have, each its own task, each with a prompt."""
+    """The number of tasks is that of the data, all tasks differ, and each has a prompt."""
     folder, count = COUNTS[name]
     tasks = load(name, data / folder, [])
     assert len(tasks) == count
@@ -37,14 +37,14 @@ def test_every_item_loads_and_renders(data: Path, name: str) -> None:
 
 
 def test_what_is_selected(data: Path) -> None:
-    """Attributes of real data can be selected by."""
+    """Tasks can be selected by the attributes of real data."""
     tasks = load("tau2-retail", data / "tau2")
     assert len(select(tasks, where="split = 'test'")) == 40
     assert len(select(tasks, where="actions::int > 5 and rewards like 'DB%'", limit=3)) == 3
 
 
 def test_what_is_left_out(data: Path) -> None:
-    """The three dialogues of API-Bank without a call are named with the reason."""
+    """The three API-Bank dialogues without a call are listed with the reason."""
     left: list[ExcludedRow] = []
     load("api-bank-1", data / "api-bank", left)
     load("api-bank-2", data / "api-bank", left)

@@ -1,6 +1,6 @@
-"""Where the files come from: a path, the hub through a transport, and clear words without either.
+"""Tests of data sources: a path, the hub through a transport, and clear errors without either.
 
-The hub itself is not reached here: the transport is a stand-in that records what it was asked for.
+The hub is not contacted: the transport is a fake that records its requests.
 """
 
 import importlib
@@ -17,15 +17,15 @@ from tutti.tasks.benchmarks.source import Hub, from_hub
 
 
 def test_an_unknown_benchmark_lists_the_known_ones() -> None:
-    """The error for a name that is not there names all that are."""
+    """The error for an unknown name lists all benchmarks."""
     with pytest.raises(UnknownBenchmark) as caught:
         benchmark_named("gsm9k")
     assert all(name in str(caught.value) for name in BENCHMARKS)
 
 
 def test_every_benchmark_is_complete() -> None:
-    """Names are users' names, revisions whole commits, licences a line, prompts and scorers
-    strings."""
+    """Names are valid, revisions are full commit hashes, a licence is one line, and prompts and
+    scorers are strings."""
     for name, benchmark in BENCHMARKS.items():
         assert re.fullmatch(r"[a-z0-9][a-z0-9-]*", name)
         assert benchmark.licence and "\n" not in benchmark.licence
@@ -37,7 +37,8 @@ def test_every_benchmark_is_complete() -> None:
 def test_the_hub_is_asked_for_the_pinned_or_the_given_revision(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Without a path the transport gets repository, revision, patterns and a cache in the home."""
+    """Without a path, the transport gets the repository, revision, patterns and a cache directory
+    in the home."""
     monkeypatch.setenv("TUTTI_HOME", str(tmp_path / "home"))
     write_lines(tmp_path / "hub" / "test.jsonl", [{"question": "q", "answer": "#### 4"}])
     asked: list[tuple[Hub, Sequence[str], Path]] = []
@@ -55,7 +56,7 @@ def test_the_hub_is_asked_for_the_pinned_or_the_given_revision(
 
 
 def test_bfcl_brings_its_answers_along(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What a benchmark reads beside its split's files is asked of the hub too."""
+    """Files that a benchmark reads beside those of its split are requested from the hub, too."""
     monkeypatch.setenv("TUTTI_HOME", str(tmp_path))
     seen: list[str] = []
 
@@ -71,7 +72,7 @@ def test_bfcl_brings_its_answers_along(tmp_path: Path, monkeypatch: pytest.Monke
 def test_without_the_hub_s_package_the_error_says_what_to_do(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """No huggingface_hub: the error names the package and --source."""
+    """Without huggingface_hub, the error names the package and --source."""
 
     def missing(name: str) -> object:
         raise ImportError(name)
@@ -82,7 +83,7 @@ def test_without_the_hub_s_package_the_error_says_what_to_do(
 
 
 class StandIn:
-    """In the place of huggingface_hub: takes the arguments that version 2.4 takes."""
+    """Fake of huggingface_hub with the arguments of version 2.4."""
 
     def __init__(self, found: str | OSError) -> None:
         self.found = found
@@ -96,7 +97,7 @@ class StandIn:
         cache_dir: str,
         allow_patterns: list[str],
     ) -> str:
-        """Gives or raises what it was made with."""
+        """Return or raise the value given to the constructor."""
         if isinstance(self.found, OSError):
             raise self.found
         return self.found
@@ -105,7 +106,7 @@ class StandIn:
 def test_what_the_hub_s_package_gives_or_refuses(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Its folder is taken; its own errors come out as ours, with what was asked for."""
+    """The package's folder is used; its errors are raised as ours, with the request."""
     hub = Hub("a/b", "c1")
     monkeypatch.setattr(importlib, "import_module", lambda name: StandIn(str(tmp_path)))
     assert from_hub(hub, ["*"], tmp_path) == tmp_path
@@ -127,14 +128,15 @@ def test_what_the_hub_s_package_gives_or_refuses(
 def test_a_folder_that_does_not_serve(
     tmp_path: Path, name: str, asked: dict[str, str], said: str
 ) -> None:
-    """The error says what was looked for and what is there."""
+    """The error says which files were expected and which exist."""
     (tmp_path / "other.txt").write_text("")
     with pytest.raises(SourceMissing, match=said):
         load(name, tmp_path, None, **asked)
 
 
 def test_a_path_that_is_not_there(tmp_path: Path) -> None:
-    """A path that does not exist, and a benchmark that is on no hub and got no path."""
+    """Errors are raised for a path that does not exist, and for a benchmark that is on no hub and
+    has no path."""
     with pytest.raises(SourceMissing, match="does not exist"):
         load("gsm8k", tmp_path / "gone")
     with pytest.raises(SourceMissing, match="bird is not on the hub"):

@@ -1,4 +1,4 @@
-"""Theorems in Lean 4: rows as NeMo-Skills prepares them, and as they are published."""
+"""Tests of theorems in Lean 4: rows as NeMo-Skills prepares them and as they are published."""
 
 from pathlib import Path
 from typing import Any
@@ -27,7 +27,8 @@ def only(name: str, folder: Path, row: dict[str, Any], file: str, split: str) ->
 
 
 def test_each_form_gives_the_same_statement(tmp_path: Path) -> None:
-    """Prepared rows; a published file with the header in the statement; ``sorry`` at the end."""
+    """The forms are prepared rows, a published file with the header in the statement, and ``sorry``
+    at the end."""
     wanted = {"header": HEADER, "statement": "theorem sum : 1 + 1 = 2 := by\n"}
     assert only("minif2f", tmp_path, PREPARED, "test.jsonl", "test") == wanted
     theorem = PREPARED["formal_statement"]
@@ -44,7 +45,8 @@ def test_each_form_gives_the_same_statement(tmp_path: Path) -> None:
 
 
 def test_definitions_stay_before_the_theorem(tmp_path: Path) -> None:
-    """MOBench's lemmas and definitions; ProofNet's tasks that are definitions themselves."""
+    """The definitions are MOBench's lemmas and definitions, and ProofNet's tasks that are
+    definitions themselves."""
     before = "def two : Nat := 2\n\nlemma two_is : two = 2 := by rfl\n\n"
     row = PREPARED | {"formal_statement": f"{before}theorem sum : 1 + 1 = two := by sorry"}
     found = only("mobench", tmp_path, row, "test.jsonl", "test")

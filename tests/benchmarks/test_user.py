@@ -1,4 +1,5 @@
-"""A simulated user sees the conversation from its side, has its own tools, and ends it."""
+"""Tests of a simulated user: it sees the conversation from its side, has its own tools, and ends
+the conversation."""
 
 from typing import Any
 
@@ -12,7 +13,8 @@ from tutti.tasks.benchmarks.user import BEGIN, MAX_CALLS, SimulatedUser
 
 
 async def test_both_sides_in_turn() -> None:
-    """What the agent says is the user's "user"; instructions come first; DONE ends it."""
+    """The agent's messages have the role "user" for the simulated user, the instructions come
+    first, and DONE ends the dialogue."""
     model = Scripted("hello", "a table", "thanks. [DONE]")
     user = SimulatedUser(model, "be brief")
     assert await user.say(None) == "hello" and not user.done
@@ -29,7 +31,7 @@ async def test_both_sides_in_turn() -> None:
 
 
 async def test_a_dialogue_that_was_there_before() -> None:
-    """It is shown from the user's side, without the agent's calls."""
+    """The earlier dialogue is shown from the user's side, without the agent's calls."""
     past: list[dict[str, Any]] = [
         {"role": "user", "content": "hi"},
         {"role": "assistant", "content": None, "tool_calls": [{}]},
@@ -42,8 +44,8 @@ async def test_a_dialogue_that_was_there_before() -> None:
 
 
 async def test_its_tools_are_its_own() -> None:
-    """Its calls are carried out and answered to it, never told to the agent; one that only calls
-    and never speaks is done after a number of turns."""
+    """The user's calls are executed and their results go to it, never to the agent; a user that
+    only calls tools and never writes is ended after a number of turns."""
     done: list[tuple[str, dict[str, Any]]] = []
 
     async def act(name: str, arguments: dict[str, Any]) -> str:
@@ -62,19 +64,19 @@ async def test_its_tools_are_its_own() -> None:
 
 @pytest.mark.parametrize("words", ["", "[DONE]"])
 async def test_a_user_that_does_not_begin(words: str) -> None:
-    """A conversation that never was is an infra error, not the agent's wrong answer."""
+    """A conversation that never started is an infra error, not the agent's wrong answer."""
     with pytest.raises(ToolUnavailable, match="did not begin"):
         await SimulatedUser(Scripted(words), "i").say(None)
 
 
 async def test_a_call_of_a_tool_that_it_was_not_given() -> None:
-    """It gets an error that there is no such tool, and continues."""
+    """The user gets an error that the tool does not exist, and continues."""
     model = Scripted({"name": "battery", "arguments": {}}, "hello")
     assert await SimulatedUser(model, "i").say(None) == "hello"
     assert "there is no tool" in model.prompts[-1][-1]["content"]
 
 
 def test_without_a_model() -> None:
-    """It says that a model is missing, at once."""
+    """The error that a model is missing is raised immediately."""
     with pytest.raises(BenchmarkError, match="needs a model"):
         SimulatedUser(None, "i")

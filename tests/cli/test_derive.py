@@ -1,4 +1,4 @@
-"""`tutti derive`: its flags become requests, and what does not fit is one message."""
+"""Tests of `tutti derive`: its flags become requests, and an error is one message."""
 
 import json
 from pathlib import Path
@@ -59,7 +59,7 @@ def test_preferences_skills_and_a_profile_by_the_verb(tmp_path: Path) -> None:
 async def test_two_teachers_through_a_gateway(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The calls of both are on record by their models, with the teacher's role."""
+    """The calls of both are recorded under their models, with the teacher's role."""
     monkeypatch.setenv("TUTTI_HOME", str(tmp_path / "store"))
     monkeypatch.delenv("TUTTI_CATALOG_URL", raising=False)
     models = tmp_path / "models.yaml"

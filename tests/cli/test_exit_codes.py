@@ -1,4 +1,5 @@
-"""One convention of exit codes: every end of every verb, and no code that is written elsewhere."""
+"""Tests of the exit codes: one convention for every result of every verb, and no code written
+elsewhere."""
 
 import ast
 import signal
@@ -57,7 +58,7 @@ main.main()
 
 
 def replacing(*names: tuple[Any, str, Any]) -> Patch:
-    """Put values in the place of what a verb calls."""
+    """Return a patch that replaces functions called by a verb."""
 
     def patch(monkeypatch: pytest.MonkeyPatch) -> None:
         for owner, name, value in names:
@@ -176,7 +177,7 @@ PATHS: list[tuple[tuple[str, ...], Patch, ExitCode]] = [
 
 @pytest.fixture(autouse=True)
 def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """An empty store with one sweep, and the files that the commands name."""
+    """Create an empty store with one sweep, and the files that the commands name."""
     monkeypatch.setenv("TUTTI_HOME", str(tmp_path / "home"))
     monkeypatch.delenv("TUTTI_CATALOG_URL", raising=False)
     monkeypatch.chdir(tmp_path)
@@ -208,7 +209,7 @@ def test_a_verb_ends_with_the_code_of_its_result(
 
 
 def commands() -> Iterator[tuple[str, click.Command]]:
-    """Every verb by its words."""
+    """Yield every verb with its name."""
 
     def below(words: str, command: Any) -> Iterator[tuple[str, click.Command]]:
         for name, each in getattr(command, "commands", {"": command}).items():
@@ -218,7 +219,7 @@ def commands() -> Iterator[tuple[str, click.Command]]:
 
 
 def test_every_verb_that_has_a_result_is_walked_and_says_its_codes() -> None:
-    """`--exit-zero` is offered where a result has a code, and the help has the codes."""
+    """`--exit-zero` is offered wherever a result has a code, and the help lists the codes."""
     walked = {" ".join(command[: 1 + (command[0] == "sweep")]) for command, _, _ in PATHS}
     offered = {
         words for words, each in commands() if any(p.name == "exit_zero" for p in each.params)
@@ -244,7 +245,7 @@ def test_every_verb_turns_errors_into_their_codes() -> None:
 
 
 def _wrapped(function: Callable[..., Any]) -> Iterator[Any]:
-    """A function, and each that it wraps."""
+    """Yield a function and every function that it wraps."""
     yield function
     if inner := getattr(function, "__wrapped__", None):
         yield from _wrapped(inner)

@@ -1,4 +1,4 @@
-"""`tutti synth task_set:ID`: one gate a command, each with its own flags."""
+"""Tests of `tutti synth task_set:ID`: one gate per command, each with its own flags."""
 
 from pathlib import Path
 
@@ -47,7 +47,7 @@ def test_what_does_not_fit_is_named(
 async def test_a_judge_of_the_registry_behind_the_gateway(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Its calls are on record with their role; its "no" is in the new set's rows."""
+    """The judge's calls are recorded with their role; its "no" is in the rows of the new set."""
     monkeypatch.setenv("TUTTI_HOME", str(tmp_path / "store"))
     monkeypatch.delenv("TUTTI_CATALOG_URL", raising=False)
     monkeypatch.setitem(PROGRAMS, "lending", Lending())

@@ -1,4 +1,4 @@
-"""The verbs: their help, their exit codes, and one message for what a user can fix."""
+"""Tests of the verbs: help, exit codes, and one message for errors that a user can fix."""
 
 import json
 import resource
@@ -30,14 +30,15 @@ def test_every_verb_has_help_and_json(verb: list[str], tmp_path: Path) -> None:
 
 
 def test_a_colon_in_help_is_no_emoji(tmp_path: Path) -> None:
-    """`task_set:ID:` was shown as a picture."""
+    """Rich rendered `task_set:ID:` as an emoji."""
     assert "\U0001f194" not in run("run", "--help", home=tmp_path).stdout
 
 
 def test_help_is_quick() -> None:
-    """Heavy modules load inside the verbs; the best of three, for the machine may be busy.
+    """Heavy modules are imported inside the verbs; the best of three tries counts, because the
+    machine may be busy.
 
-    Seconds of CPU: three workers share two cores here, and waiting for one of them is not work.
+    CPU seconds are measured: three workers share two cores here, and waiting for one is not work.
     """
     seconds = []
     for _ in range(3):
@@ -89,7 +90,7 @@ def test_a_bad_suite_names_file_field_and_value(tmp_path: Path) -> None:
 def test_what_is_seen_later_names_the_suite_too(
     verb: str, more: str, said: str, tmp_path: Path
 ) -> None:
-    """Its fields are right each for itself; a flag may have said the same."""
+    """Each field of the suite is valid by itself; a flag may have set the same value."""
     suite, data = tmp_path / "mine.yaml", tmp_path / "test.jsonl"
     data.write_text(json.dumps({"question": "What is 1 plus 2?", "answer": "#### 3"}) + "\n")
     suite.write_text(f"benchmark: gsm8k\ndata: {{source: {data}}}\npolicies: [passthrough]\n{more}")
@@ -101,7 +102,8 @@ def test_what_is_seen_later_names_the_suite_too(
 def test_where_it_was_said_is_no_part_of_a_command_to_copy(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A message of several lines ends with commands: the suite's path follows on its own line."""
+    """A message of several lines ends with commands, so the suite's path follows on a line of its
+    own."""
     monkeypatch.delenv("TUTTI_LEAN_PROJECT", raising=False)
     monkeypatch.delenv("TUTTI_LEAN_COMMAND", raising=False)
     suite, row = (

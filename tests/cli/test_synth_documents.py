@@ -1,5 +1,5 @@
-"""`tutti synth --from INDEX`: flags become the flow's parameters, a plan makes nothing, and what is
-wrong is told in a line."""
+"""Tests of `tutti synth --from INDEX`: flags become the flow's parameters, a plan generates
+nothing, and errors are one line."""
 
 import json
 from pathlib import Path
@@ -18,7 +18,7 @@ from tutti.tasks.synthesis.documents.gates import DOCUMENT_GATES
 
 @pytest.fixture
 def index(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """An index in the store of the command line."""
+    """Return an index in the command line's store."""
     monkeypatch.setenv("TUTTI_HOME", str(tmp_path / "store"))
     monkeypatch.delenv("TUTTI_CATALOG_URL", raising=False)
     with storage.open_catalog() as catalog:

@@ -1,4 +1,5 @@
-"""`tutti train sft`: what is wrong is told in one line before anything is written or started."""
+"""Tests of `tutti train sft`: errors are one line, printed before anything is written or
+started."""
 
 import json
 from pathlib import Path
@@ -29,7 +30,7 @@ models:
 
 @pytest.fixture(autouse=True)
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Home:
-    """A store that is not there yet, and a trainer that must not be started."""
+    """Return a store that does not exist yet; starting a trainer fails the test."""
     monkeypatch.setenv("TUTTI_HOME", str(tmp_path / "home"))
     monkeypatch.delenv("TUTTI_CATALOG_URL", raising=False)
     monkeypatch.setattr(checkpoints, "run_trainer", pytest.fail)
@@ -37,7 +38,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Home:
 
 
 def refused(*words: str) -> str:
-    """The one line that a wrong command gives."""
+    """Return the one-line error of an invalid command."""
     done = CliRunner().invoke(app, ["train", "sft", *words])
     assert done.exit_code == 2, done.output
     told = done.stderr.strip().removeprefix("… training set\n")  # where it had to look at the store
@@ -81,7 +82,8 @@ def test_a_wrong_flag_is_told_and_nothing_written(
 def test_a_base_without_weights_is_told(
     home: Home, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, base: str, said: str
 ) -> None:
-    """An entry of an endpoint, one whose folder is empty, a folder, and one that is not there."""
+    """The bases are an entry with an endpoint, an entry whose folder is empty, a folder, and a
+    missing folder."""
     monkeypatch.chdir(tmp_path)
     (tmp_path / "models.yaml").write_text(ENTRIES)
     (tmp_path / "folder").mkdir()
@@ -116,7 +118,7 @@ def test_a_wrong_job_file_is_told_with_its_line(
 
 
 def test_flags_change_what_a_job_says(tmp_path: Path) -> None:
-    """The base of the file is there; the flag's is not."""
+    """The base in the file exists; the one of the flag does not."""
     job = tmp_path / "job.yaml"
     job.write_text(JOB)
     assert "somebody" in refused(str(job), "--base", "somebody")
@@ -136,7 +138,7 @@ def test_flags_change_what_a_job_says(tmp_path: Path) -> None:
 def test_a_query_that_leaves_nothing_is_told(
     home: Home, new_catalog: NewCatalog, sql: str, said: str
 ) -> None:
-    """The run is on record as failed; no artifact is."""
+    """The run is recorded as failed, and no artifact is stored."""
     with new_catalog(home) as catalog:
         enter(catalog, [Attempt("a", status="cancelled")])
     done = CliRunner().invoke(app, ["train", "sft", *POCKET, "--from", sql])
@@ -157,7 +159,7 @@ def test_a_bad_line_of_conversations_is_told(home: Home, tmp_path: Path) -> None
 
 
 def test_the_command_finds_the_shipped_job(home: Home) -> None:
-    """On a store without attempts it says so, not that the job is wrong."""
+    """For a store without attempts, the error says so and does not call the job invalid."""
     job = PROJECT / "deployments" / "training" / "pocket-sft.yaml"
     assert "the query gives no row" in refused(str(job))
     assert json.loads(query("select params from runs", home)[0]["params"])["base"] == "pocket"

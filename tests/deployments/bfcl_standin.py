@@ -1,7 +1,7 @@
-"""A stand-in for the parts of `bfcl-eval`, and of OpenAI's client, that `bfcl_episode` uses.
+"""Fakes of the parts of `bfcl-eval` and of OpenAI's client that `bfcl_episode` uses.
 
-Two tasks: `multi_turn_base_0`, two turns that call `add`, and the scenario `customer` of a memory,
-with a conversation and two questions. `test_bfcl_real` runs the real package.
+There are two tasks: `multi_turn_base_0`, two turns that call `add`, and the scenario `customer` of
+a memory, with a conversation and two questions. `test_bfcl_real` runs the real package.
 """
 
 import importlib.metadata
@@ -20,7 +20,7 @@ GOLD = [["add(n=1)"], ["add(n=2)"]]
 
 
 def install_into(folder: Path) -> Path:
-    """A Python that has the stand-in, as a program in `folder`."""
+    """Write a Python program into `folder` that has the fake, and return its path."""
     packages = folder / "packages"
     packages.mkdir(parents=True)
     (packages / "sitecustomize.py").write_text(
@@ -34,11 +34,11 @@ def install_into(folder: Path) -> Path:
 
 
 class BadRequestError(Exception):
-    """OpenAI's, of status 400."""
+    """OpenAI's error for status 400."""
 
 
 class Client:
-    """OpenAI's client, of one method."""
+    """OpenAI's client with one method."""
 
     def __init__(self, base_url: str, **_: Any) -> None:
         self._url = base_url
@@ -57,14 +57,14 @@ class Client:
 
 
 class Handler:
-    """The package's handler: each turn, steps until a reply without calls."""
+    """The package's handler: in each turn it makes steps until a reply without calls."""
 
     def __init__(self, model: str, *_: Any) -> None:
         self.model_name_underline_replaced = model
         self.client = Client(**self._build_client_kwargs())  # type: ignore[attr-defined]
 
     def inference(self, entry: dict[str, Any], *_: Any) -> tuple[list[Any], None]:
-        """All replies, by turn and step."""
+        """Return all replies, by turn and step."""
         messages, result = list[Any](), list[Any]()
         for turn in entry["question"]:
             messages += turn
@@ -91,10 +91,10 @@ class Handler:
         return {"model_responses": calls or reply["content"]}
 
     def _add_reasoning_content_if_available_FC(self, *_: Any) -> None:
-        """Nothing to take away."""
+        """Do nothing: there is no reasoning content."""
 
     def decode_execute(self, result: Any, _: bool) -> list[str]:
-        """Calls as Python's text."""
+        """Return calls as Python source text."""
         return [
             f"{name}({','.join(f'{k}={v!r}' for k, v in given.items())})"
             for call in result
@@ -103,7 +103,7 @@ class Handler:
 
 
 def judge_turns(handler: Handler, _: str, result: Any, gold: Any, *__: Any) -> dict[str, Any]:
-    """Whether each turn made the gold calls."""
+    """Return whether each turn made the gold calls."""
     for place, (steps, right) in enumerate(zip(result, gold, strict=True)):
         made = [c for step in steps[:-1] for c in handler.decode_execute(step, False)]
         if made != right:
@@ -113,7 +113,7 @@ def judge_turns(handler: Handler, _: str, result: Any, gold: Any, *__: Any) -> d
 
 
 def judge_answer(_: Handler, __: str, result: Any, gold: Any, *___: Any) -> dict[str, Any]:
-    """Whether the last text has the answer."""
+    """Return whether the last text has the answer."""
     if gold[0] in result[-1][-1]:
         return {"valid": True}
     return {"valid": False, "error": {"error_message": "none", "error_type": "not_found"}}
@@ -133,7 +133,7 @@ def _memory() -> list[dict[str, Any]]:
 
 
 def install() -> None:
-    """Enter the stand-in as the packages' modules."""
+    """Register the fakes as the packages' modules."""
     task = {"id": "multi_turn_base_0", "question": TURNS, "function": [ADD]}
     answers = [{"id": "memory_0-customer-1", "ground_truth": ["Ann"]}]
     answers.append({"id": "memory_1-customer-2", "ground_truth": ["35"]})

@@ -1,9 +1,9 @@
-"""A scripted endpoint: agent, user, expert and judge of tau2's tasks, by the gold actions.
+"""Scripted endpoint that plays agent, user, expert and judge of tau2's tasks by the gold actions.
 
-In: tasks in tau2's form. Out: an OpenAI-compatible server. It keeps no state: the user names its
-task and how often it acted in what it says, the agent how often it did, so that both know what is
-next. A task is recognised by its scenario; tasks that share theirs (telecom's) are played one at a
-time.
+In: tasks in tau2's format. Out: an OpenAI-compatible server. It keeps no state: the user's messages
+contain its task and its number of actions, the agent's the agent's number, so that both determine
+the next step. A task is recognised by its scenario; tasks that share theirs (telecom's) are played
+one at a time.
 """
 
 import json
@@ -21,14 +21,14 @@ USAGE = {"prompt_tokens": 100, "completion_tokens": 10, "total_tokens": 110}
 
 
 def read_tasks(folder: Path, ids: Sequence[str] | None = None) -> dict[str, dict[str, Any]]:
-    """The tasks of a domain's folder by id."""
+    """Return the tasks of a domain's folder by id."""
     file = next(p for p in (folder / "tasks.json", folder / "tasks_small.json") if p.is_file())
     rows = {str(row["id"]): row for row in json.loads(file.read_text())}
     return {name: row for name, row in rows.items() if ids is None or name in ids}
 
 
 class Players:
-    """What each of the models says next; `lazy` agents leave out their last call."""
+    """Scripts of all models; a `lazy` agent omits its last call."""
 
     def __init__(self, tasks: Mapping[str, Mapping[str, Any]], lazy: bool = False) -> None:
         self._tasks, self._lazy = tasks, lazy
@@ -44,7 +44,7 @@ class Players:
         """What a gateway would say that the attempt waited."""
 
     def reply(self, role: str, body: dict[str, Any]) -> dict[str, Any] | str:
-        """The message that answers a request, or the text of an error."""
+        """Return the message that answers a request, or the text of an error."""
         self.requests.append((role, body))
         if role in self.odd:
             odd: dict[str, Any] | str = self.odd[role]
@@ -124,7 +124,8 @@ def _called(name: str, arguments: Mapping[str, Any]) -> dict[str, Any]:
 
 @contextmanager
 def serving(players: Players, port: int = 0) -> Iterator[str]:
-    """The players' base URL. A request's model is named for its role: agent, user and so on."""
+    """Run the players and yield their base URL; the model of a request is named for its role:
+    agent, user and so on."""
 
     class Handler(BaseHTTPRequestHandler):
         def do_POST(self) -> None:
@@ -156,7 +157,7 @@ def serving(players: Players, port: int = 0) -> Iterator[str]:
             self.wfile.write(body)
 
         def log_message(self, format: str, *given: Any) -> None:
-            """Say nothing."""
+            """Suppress the log."""
 
     server = ThreadingHTTPServer(("127.0.0.1", port), Handler)
     thread = threading.Thread(target=server.serve_forever, daemon=True)

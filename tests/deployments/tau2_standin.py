@@ -1,8 +1,8 @@
-"""A stand-in for the parts of tau2's package, and of LiteLLM, that `tau2_episode` uses.
+"""Fakes of the parts of tau2's package and of LiteLLM that `tau2_episode` uses.
 
-It has their names and what they promise, in a few lines: one domain whose tool `add` adds a number
-to a sum; a dialogue of agent, user and tools; a reward of sum, texts said and a judge's verdict.
-`test_tau2_real` runs the real ones. `Installed` is a Python that has it.
+They have the real names and interfaces in a few lines: one domain whose tool `add` adds a number to
+a sum; a dialogue of agent, user and tools; a reward of sum, communicated texts and a judge's
+verdict. `test_tau2_real` runs the real packages. `Installed` is a Python that has the fakes.
 """
 
 import json
@@ -27,7 +27,7 @@ ADD = {
 
 
 def install_into(folder: Path) -> Path:
-    """A Python that has the stand-in, as a program in `folder`."""
+    """Write a Python program into `folder` that has the fake, and return its path."""
     packages = folder / "packages"
     metadata = packages / "tau2-1.0.1.dist-info"
     metadata.mkdir(parents=True)
@@ -43,28 +43,28 @@ def install_into(folder: Path) -> Path:
 
 
 class ContextWindowExceededError(Exception):
-    """LiteLLM's."""
+    """LiteLLM's error for a full context window."""
 
 
 class Namespace(SimpleNamespace):
-    """A message or a call: tau2's models have more fields."""
+    """A message or a call; tau2's models have more fields."""
 
     tool_calls: Any = None
     content: Any = None
 
     def has_content(self) -> bool:
-        """Whether it says anything."""
+        """Return whether the message has text."""
         return bool(self.content)
 
     def is_tool_call(self) -> bool:
-        """Whether it calls a tool."""
+        """Return whether the message calls a tool."""
         return self.tool_calls is not None
 
 
 def generate(
     model: str, messages: list[Any], tools: Any = None, call_name: str = "", **given: Any
 ) -> Any:
-    """tau2's: one call, and its message."""
+    """Make one call as tau2's `generate` does and return its message."""
     body = {"model": model.removeprefix("openai/"), "messages": [_sent(each) for each in messages]}
     body |= given.get("extra_body", {})
     if "seed" in given:
@@ -108,8 +108,6 @@ def _sent(message: Any) -> dict[str, Any]:
 
 
 class LLMAgent:
-    """tau2's agent."""
-
     def __init__(self, tools: Any, domain_policy: str, llm: str, llm_args: dict[str, Any]) -> None:
         self.tools, self.policy, self.llm, self.llm_args = tools, domain_policy, llm, llm_args
 
@@ -119,14 +117,14 @@ class LLMAgent:
         return generate(self.llm, messages, self.tools, "agent_response", **self.llm_args)
 
     def next_message(self, message: Any, state: Any) -> Any:
-        """As tau2's orchestrator asks."""
+        """Return the next message with the interface of tau2's orchestrator."""
         reply = self._generate_next_message(message, state)
         state.messages.append(reply)
         return reply
 
 
 class Reason(Enum):
-    """Why a dialogue ended."""
+    """Reason for the end of a dialogue."""
 
     USER_STOP = "user_stop"
     MAX_STEPS = "max_steps"
@@ -134,13 +132,11 @@ class Reason(Enum):
 
 @dataclass(frozen=True)
 class RewardType:
-    """A part of a reward."""
-
     value: str
 
 
 class Dialogue:
-    """tau2's orchestrator: the user begins, and stops."""
+    """Orchestrator as tau2's: the user begins and ends the dialogue."""
 
     def __init__(self, config: Any, task: Any, agent: Any) -> None:
         self.config, self.task, self.agent, self.total = config, task, agent, 0
@@ -149,11 +145,10 @@ class Dialogue:
         self.environment = SimpleNamespace(get_policy=lambda: "Be quick.")
 
     def get_trajectory(self) -> list[Any]:
-        """So far."""
+        """Return the messages so far."""
         return self.said
 
     def run(self) -> Any:
-        """The dialogue."""
         system = Namespace(role="system", content="Be quick.")
         state = SimpleNamespace(system_messages=[system], messages=[])
         told = Namespace(role="system", content=self.task.scenario)
@@ -191,7 +186,7 @@ class Dialogue:
 
 
 def evaluate_simulation(run: Any, task: Any, *_: Any, **__: Any) -> Any:
-    """tau2's reward: the product of its parts."""
+    """Return tau2's reward: the product of its parts."""
     if run.termination_reason is not Reason.USER_STOP:
         return _info(0.0, {}, note="Simulation terminated prematurely.")
     criteria = task.evaluation_criteria
@@ -231,14 +226,11 @@ def _info(reward: float, parts: dict[str, float], note: str = "") -> Any:
 
 
 def install() -> None:
-    """Put the modules where imports find them."""
+    """Register the fakes as importable modules."""
 
     class Task:
-        """tau2's model of a task."""
-
         @staticmethod
         def model_validate(row: dict[str, Any]) -> Any:
-            """The task of a row."""
             scenario = row["user_scenario"]["instructions"]
             return SimpleNamespace(**row, scenario=scenario)
 

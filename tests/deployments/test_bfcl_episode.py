@@ -1,4 +1,4 @@
-"""The harness of BFCL's package with a stand-in of it: what it asks, and what it says.
+"""Tests of the harness for BFCL's package with a fake of it: its requests and its output.
 
 `test_bfcl_real` does the same with the real package.
 """
@@ -28,14 +28,13 @@ SCRIPT = {
 
 @pytest.fixture
 def url(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
-    """An endpoint that plays SCRIPT, and a Python with the stand-in where the harness looks."""
+    """Yield the URL of an endpoint that plays SCRIPT; the harness's Python has the fake."""
     monkeypatch.setenv("TUTTI_HARNESS_BFCL", str(install_into(tmp_path / "environment")))
     with playing(SCRIPT) as made:
         yield made
 
 
 def run(url: str, model: str, task: str, folder: Path) -> "subprocess.CompletedProcess[str]":
-    """One attempt."""
     file = folder / "task.json"
     file.write_text(json.dumps({"id": task, "request": {"max_tokens": 64}}))
     environment = {"PATH": os.environ["PATH"], "OPENAI_BASE_URL": url, "TUTTI_SEED": "7"}
@@ -46,7 +45,7 @@ def run(url: str, model: str, task: str, folder: Path) -> "subprocess.CompletedP
 
 
 def said(url: str, model: str, task: str, folder: Path) -> dict[str, Any]:
-    """The last line of an attempt that went well."""
+    """Return the last line of a successful attempt."""
     done = run(url, model, task, folder)
     assert done.returncode == 0, done.stderr[-2000:]
     found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
@@ -54,7 +53,7 @@ def said(url: str, model: str, task: str, folder: Path) -> dict[str, Any]:
 
 
 def test_gold_calls_are_right(url: str, tmp_path: Path) -> None:
-    """With scorer and version of the package, turns and steps."""
+    """The result has the package's scorer and version, the turns and the steps."""
     found = said(url, "gold", "multi_turn_base_0", tmp_path)
     assert (found["score"], found["correct"]) == (1.0, True)
     assert (found["scorer"], found["version"]) == ("bfcl_multi_turn", VERSION)
@@ -63,20 +62,20 @@ def test_gold_calls_are_right(url: str, tmp_path: Path) -> None:
 
 
 def test_a_wrong_turn_is_named(url: str, tmp_path: Path) -> None:
-    """By its number from 1, with the package's kind of error."""
+    """The turn is numbered from 1 and has the package's kind of error."""
     found = said(url, "short", "multi_turn_base_0", tmp_path)
     assert (found["score"], found["correct"]) == (0.0, False)
     assert (found["detail"]["error"], found["detail"]["turn"]) == ("mismatch", 2)
 
 
 def test_a_call_that_python_would_run_is_a_text(url: str, tmp_path: Path) -> None:
-    """The package evaluates calls as Python's text; an argument's name must be a name."""
+    """The package evaluates calls as Python source, so an argument's name must be an identifier."""
     found = said(url, "odd", "multi_turn_base_0", tmp_path)
     assert (found["detail"]["error"], found["detail"]["turn"]) == ("mismatch", 1)
 
 
 def test_a_memory_is_scored_by_its_questions(url: str, tmp_path: Path) -> None:
-    """One attempt asks them all, and says which were wrong."""
+    """One attempt asks all questions, and the result lists the wrong ones."""
     found = said(url, "gold", "memory_kv_customer", tmp_path)
     assert (found["scorer"], found["score"], found["correct"]) == ("bfcl_memory", 0.0, False)
     assert (found["detail"]["right"], found["detail"]["questions"]) == (0, 2)
@@ -85,14 +84,15 @@ def test_a_memory_is_scored_by_its_questions(url: str, tmp_path: Path) -> None:
 
 
 def test_what_is_no_task_is_told(url: str, tmp_path: Path) -> None:
-    """With the id and the package's version; the attempt is the machinery's error."""
+    """The error names the id and the package's version; the attempt counts as an infrastructure
+    error."""
     done = run(url, "gold", "multi_turn_base_7", tmp_path)
     assert done.returncode == 1
     assert f"multi_turn_base_7 is no task of multi_turn_base in bfcl-eval {VERSION}" in done.stderr
 
 
 def test_only_functions_of_the_task_keep_their_names() -> None:
-    """Others get one that evaluates to nothing, also builtins."""
+    """Other functions, including builtins, are renamed to one that evaluates to nothing."""
     path = PROJECT / "deployments" / "harnesses" / "bfcl_model.py"
     spec = importlib.util.spec_from_file_location("bfcl_model", path)
     assert spec is not None and spec.loader is not None

@@ -1,4 +1,5 @@
-"""The job template of the pool `gpu`: what a run's process gets of it, and what it refuses."""
+"""Tests of the job template of the pool `gpu`: the environment of a run's process, and refused
+values."""
 
 import json
 import socket
@@ -20,7 +21,8 @@ TEMPLATE: dict[str, Any] = json.loads(ui.TEMPLATES["gpu"].read_text())
 
 
 def environment_of(**variables: Any) -> dict[str, str | None]:
-    """The environment that Prefect makes of the template for a run with these job variables."""
+    """Return the environment that Prefect builds from the template for a run with these job
+    variables."""
     properties = TEMPLATE["variables"]["properties"]
     given = {name: each["default"] for name, each in properties.items() if "default" in each}
     made = apply_values(TEMPLATE["job_configuration"], given | variables)
@@ -28,7 +30,7 @@ def environment_of(**variables: Any) -> dict[str, str | None]:
 
 
 def test_it_has_all_that_prefects_own_template_has() -> None:
-    """But the environment as a whole: its variables have names here."""
+    """The environment is the exception: its variables are separate fields here."""
     ours = ProcessWorker.get_default_base_job_template()
     assert TEMPLATE["job_configuration"].keys() == ours["job_configuration"].keys()
     missing = ours["variables"]["properties"].keys() - TEMPLATE["variables"]["properties"].keys()
@@ -37,7 +39,7 @@ def test_it_has_all_that_prefects_own_template_has() -> None:
 
 
 def test_what_a_run_gets() -> None:
-    """One GPU is asked for where nothing is said; what is left out is the worker's own."""
+    """One GPU is the default, and variables that are left out come from the worker."""
     assert environment_of() == {"TUTTI_JOB_GPUS": " 1"}
     given = environment_of(gpus=4, gpu_list="/etc/gpus.yaml", visible="0,1", share="1")
     assert given == {
@@ -53,7 +55,8 @@ def test_a_run_for_more_gpus_than_its_machine_has_is_refused(
     listed: MakeGpus,  # noqa: F811
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """At its start, on record, with what there is; with as many as there are it runs."""
+    """The run is refused at its start with a record that has the number of GPUs; a run for that
+    number starts."""
     monkeypatch.setenv("TUTTI_HOME", str(tmp_path / "home"))
     monkeypatch.delenv("TUTTI_CATALOG_URL", raising=False)
     file = str(listed(2))
@@ -86,14 +89,14 @@ def test_a_machine_without_gpus(
 
 
 class Server:
-    """A Prefect server's work pool."""
+    """Fake of a Prefect server's work pool."""
 
     def __init__(self, properties: dict[str, Any] | None) -> None:
         self.pool = {"base_job_template": {"variables": {"properties": properties}}}
         self.changes: list[Any] = []
 
     def ask(self, url: str, body: Any = None, method: str | None = None) -> Any:
-        """As `ui._ask`."""
+        """Respond as `ui._ask` does."""
         assert url == "http://s/api/work_pools/gpu"
         if method == "PATCH":
             self.changes.append(body)
@@ -102,7 +105,7 @@ class Server:
 
 
 def test_a_pool_of_an_earlier_version_gets_the_template() -> None:
-    """One that has its variables, as somebody may have edited it, is left."""
+    """A pool that has the template's variables is not changed, because it may have been edited."""
     old = Server({"env": {}, "command": {}})
     assert ui.use_template("gpu", "http://s/api", old.ask)
     assert old.changes == [{"base_job_template": TEMPLATE}]

@@ -1,4 +1,5 @@
-"""deployments/slurm/train.sh submits itself again until the training is done, and no longer."""
+"""Tests that deployments/slurm/train.sh resubmits itself until the training is finished, and no
+longer."""
 
 import os
 import signal
@@ -29,7 +30,8 @@ exec sleep 1000
 
 @pytest.fixture()
 def environment(tmp_path: Path) -> dict[str, str]:
-    """Where `sbatch` runs the script at once, and `tutti` ends with the codes in a file."""
+    """Return an environment in which `sbatch` runs the script at once and `tutti` exits with the
+    codes in a file."""
     program(tmp_path, "sbatch", SBATCH)
     program(tmp_path, "tutti", TUTTI)
     path = f"{tmp_path}:{os.environ['PATH']}"
@@ -50,7 +52,7 @@ def submit(folder: Path, environment: dict[str, str], codes: list[int]) -> int:
 def test_it_is_submitted_with_the_same_words_until_it_is_done(
     tmp_path: Path, environment: dict[str, str]
 ) -> None:
-    """A file's name with a space stays one word; a job that is not done itself says 75, not 5."""
+    """A file name with a space stays one argument; an unfinished job exits with 75, not 5."""
     assert submit(tmp_path, environment, [5, 5, 0]) == 75
     trained = (tmp_path / "trained").read_text().splitlines()
     assert trained == ["train sft my job.yaml --steps 3"] * 3
@@ -63,7 +65,7 @@ def test_it_is_submitted_with_the_same_words_until_it_is_done(
 def test_an_end_is_not_submitted_again(
     tmp_path: Path, environment: dict[str, str], code: int
 ) -> None:
-    """Neither success nor failure: what failed would fail again."""
+    """Neither a success nor a failure is resubmitted, because a failure would repeat."""
     assert submit(tmp_path, environment, [code]) == code
     assert not (tmp_path / "submitted").exists()
 
@@ -76,7 +78,7 @@ def test_submissions_are_bounded(tmp_path: Path, environment: dict[str, str]) ->
 def test_the_signal_before_the_limit_submits_it_too(
     tmp_path: Path, environment: dict[str, str]
 ) -> None:
-    """Where a step took too long for the training to end by itself."""
+    """The signal covers a step that takes too long for the training to end by itself."""
     program(tmp_path, "tutti", STALLED)
     command = ["bash", str(SCRIPT), "grpo", "job.yaml"]
     with subprocess.Popen(command, env=environment | {"ONLY_ONCE": "yes"}) as script:
@@ -91,7 +93,8 @@ def test_the_signal_before_the_limit_submits_it_too(
 def test_a_signal_as_the_training_starts_is_not_lost(
     tmp_path: Path, environment: dict[str, str]
 ) -> None:
-    """It comes before the script knows the training's process: that is ended all the same."""
+    """The signal arrives before the script knows the training's process, which is ended
+    nevertheless."""
     program(tmp_path, "tutti", STALLED)
     text = SCRIPT.read_text().replace("\ntraining=$!\n", "\nkill -USR1 $$; training=$!\n")
     script = tmp_path / "train.sh"

@@ -1,4 +1,5 @@
-"""The harness of tau2 with a stand-in of its package: what it asks of whom, and what it says.
+"""Tests of the harness for tau2 with a fake of its package: the requests to each role, and the
+output.
 
 `test_tau2_real` does the same with the real package.
 """
@@ -20,7 +21,7 @@ EXPERT = {"model": "expert-a", "request": {"temperature": 0.5, "max_tokens": 7}}
 
 
 def task(name: str, *numbers: int, **criteria: Any) -> dict[str, Any]:
-    """A task whose gold actions add the numbers."""
+    """Return a task whose gold actions add the numbers."""
     actions = [{"name": "add", "action_id": f"a{n}", "arguments": {"n": n}} for n in numbers]
     given = {"actions": actions, "communicate_info": ["6"], "reward_basis": ["DB", "COMMUNICATE"]}
     instructions = f"You are the customer of {name}."
@@ -39,7 +40,7 @@ TASKS = [
 
 @pytest.fixture
 def checkout(tmp_path: Path) -> Path:
-    """A checkout with one domain's data."""
+    """Return a checkout with one domain's data."""
     folder = tmp_path / "checkout" / "data" / "tau2" / "domains" / "retail"
     folder.mkdir(parents=True)
     (folder / "tasks.json").write_text(json.dumps(TASKS))
@@ -50,7 +51,7 @@ def checkout(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def python(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A Python that has the stand-in, where the harness looks for it."""
+    """Return a Python with the fake, in the place where the harness looks for it."""
     made = install_into(tmp_path / "environment")
     monkeypatch.setenv("TUTTI_HARNESS_TAU2", str(made))
     return made
@@ -64,7 +65,7 @@ class Played:
         self.players, self._url, self._checkout, self._folder = players, url, checkout, folder
 
     def run(self, name: str, *options: str, **roles: Any) -> "subprocess.CompletedProcess[str]":
-        """One attempt at the task `name`."""
+        """Run one attempt at the task `name`."""
         request = {"temperature": 0.0, "max_tokens": 64}
         user = {"model": "user-m", "request": {"temperature": 1.0, "max_tokens": 99}}
         asked: dict[str, Any] = {
@@ -87,7 +88,7 @@ class Played:
         )
 
     def said(self, name: str, *options: str, **roles: Any) -> dict[str, Any]:
-        """The last line of an attempt that went well."""
+        """Return the last line of a successful attempt."""
         done = self.run(name, *options, **roles)
         assert done.returncode == 0, done.stderr[-2000:]
         found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
@@ -96,14 +97,15 @@ class Played:
 
 @pytest.fixture
 def played(checkout: Path, python: Path, tmp_path: Path) -> Iterator[Played]:
-    """With players who follow the gold actions."""
+    """Yield players that follow the gold actions."""
     players = Players(read_tasks(checkout / "data/tau2/domains/retail"))
     with serving(players) as url:
         yield Played(players, url, checkout, tmp_path)
 
 
 def test_gold_actions_are_reward_1(played: Played) -> None:
-    """With the parts, the reason of the end, tau2's version; each role is asked as it is told."""
+    """The result has the parts of the reward, the reason of the end and tau2's version; each role
+    is called with its own options."""
     found = played.said("plain")
     assert (found["score"], found["correct"], found["scorer"]) == (1.0, True, "tau2")
     assert found["version"] == "1.0.1" and found["answer"].startswith("6;")
@@ -119,7 +121,7 @@ def test_gold_actions_are_reward_1(played: Played) -> None:
 
 
 def test_a_missing_action_is_reward_0(checkout: Path, python: Path, tmp_path: Path) -> None:
-    """By the part that it belongs to."""
+    """The part that the action belongs to is 0."""
     players = Players(read_tasks(checkout / "data/tau2/domains/retail"), lazy=True)
     with serving(players) as url:
         found = Played(players, url, checkout, tmp_path).said("plain")
@@ -128,7 +130,7 @@ def test_a_missing_action_is_reward_0(checkout: Path, python: Path, tmp_path: Pa
 
 
 def test_a_dialogue_without_an_end_is_reward_0(played: Played) -> None:
-    """It has a reason, and no parts."""
+    """The result has a reason and no parts."""
     found = played.said("plain", "--max-steps", "1")
     assert found["score"] == 0.0 and "reward_breakdown" not in found["detail"]
     assert found["detail"]["termination_reason"] == "max_steps"
@@ -140,7 +142,7 @@ def test_a_dialogue_without_an_end_is_reward_0(played: Played) -> None:
 def test_its_time_is_the_working_time(
     played: Played, waited_s: float, score: float, reason: str
 ) -> None:
-    """What its gateway knows as waits does not count; over its time it is reward 0."""
+    """Waits reported by its gateway do not count; an attempt over its time limit has reward 0."""
     played.seconds, played.players.pause_s = 1, 1.1
     played.players.clock = {"held_s": waited_s / 2, "partner_s": waited_s / 2}
     found = played.said("plain")
@@ -148,8 +150,8 @@ def test_its_time_is_the_working_time(
 
 
 def test_an_expert_writes_turns(played: Played) -> None:
-    """From the same conversation with the domain's tools alone; a name that is not there is
-    answered to the model, and neither is in the dialogue."""
+    """The expert gets the same conversation with the domain's tools only. An unknown expert name
+    gives the model an error, and neither is part of the dialogue."""
     tool = {"type": "function", "function": {"name": "call_expert", "parameters": {}}}
     found = played.said("plain", call_expert={"tool": tool, "experts": {"expert-1": EXPERT}})
     assert found["score"] == 1.0 and found["detail"]["experts"]["expert-1"] >= 1
@@ -169,7 +171,8 @@ def test_an_expert_writes_turns(played: Played) -> None:
 
 
 def test_the_judge_is_the_suites(played: Played) -> None:
-    """Its verdict is a part of the reward; without one there is no score, and the reason."""
+    """The judge's verdict is a part of the reward; without a verdict there is no score but a
+    reason."""
     judge = {"model": "judge-m", "request": {"max_tokens": 50}}
     found = played.said("judged", judge=judge)
     assert found["detail"]["reward_breakdown"]["NL_ASSERTION"] == 1.0
@@ -194,7 +197,7 @@ def test_the_judge_is_the_suites(played: Played) -> None:
     ],
 )
 def test_what_the_model_does_wrong_is_reward_0(played: Played, odd: Any, reason: str) -> None:
-    """It counts, and is not tried again until it fits."""
+    """The attempt counts and is not repeated until it succeeds."""
     played.players.odd["agent"] = odd
     found = played.said("plain")
     assert (found["score"], found["detail"]["termination_reason"]) == (0.0, reason)
@@ -202,7 +205,7 @@ def test_what_the_model_does_wrong_is_reward_0(played: Played, odd: Any, reason:
 
 
 def test_what_fails_elsewhere_ends_the_program(played: Played) -> None:
-    """So that the sweep counts no attempt; the reason is on its error output."""
+    """The sweep then counts no attempt; the reason is on standard error."""
     played.players.odd["user"] = "overloaded"
     done = played.run("plain")
     assert done.returncode != 0 and "overloaded" in done.stderr
@@ -213,13 +216,13 @@ def test_what_fails_elsewhere_ends_the_program(played: Played) -> None:
     [(("--save", "here"), "--save: give the whole path"), (("--max-steps", "x"), "invalid int")],
 )
 def test_bad_options_are_named(played: Played, options: tuple[str, ...], words: str) -> None:
-    """With what was given."""
+    """The error quotes the invalid value."""
     done = played.run("plain", *options)
     assert done.returncode == 2 and words in done.stderr
 
 
 def test_a_folder_that_is_no_checkout(played: Played, tmp_path: Path) -> None:
-    """Is named."""
+    """The error names the folder."""
     played._checkout = tmp_path / "environment"
     done = played.run("plain")
     assert done.returncode == 1 and "is no checkout of tau2-bench" in done.stderr

@@ -1,7 +1,8 @@
-"""tau2's real package: gold actions are reward 1, and a scripted dialogue through the harness too.
+"""Tests with tau2's real package: gold actions have reward 1, and so does a scripted dialogue
+through the harness.
 
-Needs `make tau2 TAU2=CHECKOUT` (or its Python in TUTTI_HARNESS_TAU2), and the checkout in
-TUTTI_TAU2_CHECKOUT; where one is absent, or a domain's data, the test is skipped.
+They need `make tau2 TAU2=CHECKOUT` (or its Python in TUTTI_HARNESS_TAU2) and the checkout in
+TUTTI_TAU2_CHECKOUT; without one of them, or a domain's data, the test is skipped.
 """
 
 import json
@@ -28,7 +29,7 @@ TOOL = {"type": "function", "function": {"name": "call_expert", "parameters": {}
 
 @pytest.fixture
 def checkout() -> Path:
-    """The checkout, where the package is too."""
+    """Return the checkout, which also has the package."""
     named = os.environ.get("TUTTI_TAU2_CHECKOUT")
     if named is None:
         pytest.skip("no checkout of tau2-bench: name it in TUTTI_TAU2_CHECKOUT")
@@ -38,7 +39,7 @@ def checkout() -> Path:
 
 
 def folder_of(checkout: Path, domain: str) -> Path:
-    """The domain's data; skips where the checkout lacks them."""
+    """Return the domain's data folder; skip the test if the checkout lacks it."""
     folder = checkout / "data" / "tau2" / "domains" / domain
     for names in (("tasks.json", "tasks_small.json"), ("db.json", "db.toml")):
         if not any((folder / name).is_file() for name in names):
@@ -48,7 +49,7 @@ def folder_of(checkout: Path, domain: str) -> Path:
 
 @pytest.mark.parametrize("domain", DOMAINS)
 def test_gold_actions_are_reward_1(checkout: Path, domain: str) -> None:
-    """By tau2's own evaluator, for the first tasks of each domain."""
+    """tau2's own evaluator scores the first tasks of each domain."""
     folder_of(checkout, domain)
     done = subprocess.run(
         [str(TAU2.python), str(GOLD), str(checkout), domain, str(REPLAYED)],
@@ -63,7 +64,8 @@ def test_gold_actions_are_reward_1(checkout: Path, domain: str) -> None:
 
 @pytest.mark.parametrize("domain", DOMAINS)
 def test_a_dialogue_by_the_harness(checkout: Path, domain: str, tmp_path: Path) -> None:
-    """Agent, user, expert and judge by endpoint: reward 1. Telecom's users act themselves."""
+    """Agent, user, expert and judge are endpoints, and the reward is 1. Telecom's users make calls
+    themselves."""
     rows = read_tasks(folder_of(checkout, domain))
     acting = {"retail": "2", "banking_knowledge": "task_001"}
     name = acting.get(domain) or next(

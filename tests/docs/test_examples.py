@@ -1,4 +1,5 @@
-"""Examples in README and docs run: every `tutti sql` line, every verb and flag they name."""
+"""Tests of the examples in README and docs: every `tutti sql` line runs, and every verb and flag
+exists."""
 
 import re
 import shlex
@@ -17,7 +18,8 @@ OUR_OWN = ("tutti ",)
 
 
 def commands() -> list[tuple[str, str]]:
-    """(page, command) for every tutti command in a fenced block, continuation lines joined."""
+    """Return (page, command) for every tutti command in a fenced block, with continuation lines
+    joined."""
     found = []
     for page in PAGES:
         for block in FENCE.findall(page.read_text()):
@@ -30,7 +32,7 @@ def commands() -> list[tuple[str, str]]:
 
 @cache
 def help_of(*verb: str) -> str:
-    """The help text of a command; cached, as it is the same for every example."""
+    """Return the help text of a command, which is cached for all examples."""
     shown = CliRunner().invoke(app, [*verb, "--help"], env={"COLUMNS": "200"})
     assert shown.exit_code == 0, shown.output
     return shown.output
@@ -38,7 +40,7 @@ def help_of(*verb: str) -> str:
 
 @pytest.mark.parametrize(("page", "command"), commands())
 def test_the_command_exists(page: str, command: str) -> None:
-    """Its verb and every flag are in the verb's own help."""
+    """The verb and every flag are in the verb's own help."""
     words = shlex.split(command, comments=True)[1:]
     verbs: list[str] = []
     for word in words:
@@ -59,7 +61,7 @@ def test_the_command_exists(page: str, command: str) -> None:
 def test_the_sql_runs(
     page: str, command: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Against an empty store: tables, columns, macros and parameters exist."""
+    """With an empty store, all tables, columns, macros and parameters exist."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("TUTTI_CATALOG_URL", raising=False)
     words = shlex.split(command, comments=True)[1:]

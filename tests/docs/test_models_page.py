@@ -1,4 +1,5 @@
-"""docs/models.md: its registry reads, has every provider, and its table every field."""
+"""Tests of docs/models.md: its registry is valid and has every provider, and its table has every
+field."""
 
 import re
 from pathlib import Path
@@ -12,7 +13,7 @@ PAGE = (PROJECT / "docs" / "models.md").read_text()
 
 
 def test_the_examples_read_and_show_every_provider(tmp_path: Path) -> None:
-    """As a registry, as it stands on the page."""
+    """The page's example is read as a registry unchanged."""
     (text,) = [block for block in re.findall(r"```yaml\n(.*?)```", PAGE, re.S) if "\nmodels:" in
                f"\n{block}"]  # fmt: skip
     path = tmp_path / "models.yaml"
@@ -24,7 +25,7 @@ def test_the_examples_read_and_show_every_provider(tmp_path: Path) -> None:
 
 
 def test_the_commented_examples_of_our_registry_read(tmp_path: Path) -> None:
-    """Without their comment signs they are entries."""
+    """Without their comment signs they are valid entries."""
     text = (PROJECT / "deployments" / "models.yaml").read_text()
     examples = text.partition("# Examples")[2].partition("\n")[2]
     read = yaml.safe_load(re.sub(r"(?m)^  # ?", "", examples))
@@ -32,7 +33,6 @@ def test_the_commented_examples_of_our_registry_read(tmp_path: Path) -> None:
 
 
 def test_the_table_has_every_field() -> None:
-    """Every field is documented."""
     first_cells = re.findall(r"(?m)^\| (`.*?) \|", PAGE)
     told = {name for cell in first_cells for name in re.findall(r"`(\w+)`", cell)}
     assert told == set(Model.model_fields)

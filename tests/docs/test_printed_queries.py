@@ -1,4 +1,5 @@
-"""Every query that README, the docs and the demo print gives the figures of the report."""
+"""Tests that every query printed by README, the docs and the demo gives the figures of the
+report."""
 
 import re
 import shlex
@@ -26,7 +27,7 @@ FIGURES = {
 
 
 def printed() -> list[str]:
-    """The SQL of every `tutti sql` line that a user is shown."""
+    """Return the SQL of every `tutti sql` line that a user is shown."""
     of_docs = [
         word
         for _, command in commands()
@@ -43,7 +44,7 @@ def cell_queries() -> list[str]:
 
 @pytest.fixture(scope="module")
 def demo(tmp_path_factory: pytest.TempPathFactory) -> storage.Home:
-    """A store in which the demo's sweep was measured, and before it another."""
+    """Return a store with the demo's sweep and an earlier one."""
     cells = tuple(replace(cell, sweep_id="demo") for cell in LOAD)
     return build_store(tmp_path_factory.mktemp("printed") / "store", cells)
 
@@ -54,7 +55,7 @@ def test_some_are_printed() -> None:
 
 @pytest.mark.parametrize("sql", cell_queries())
 def test_a_query_of_results_agrees_with_the_report(demo: storage.Home, sql: str) -> None:
-    """A row a cell is compared column by column, a row a sweep by its sums."""
+    """A row per cell is compared column by column, a row per sweep by its sums."""
     rows = storage.query(sql, demo)
     with storage.connect(demo) as connection:
         cells = summarise(connection, "demo")
@@ -86,11 +87,10 @@ def _agrees(row: dict[str, Any], cells: list[CellSummary]) -> None:
 
 @pytest.mark.parametrize("sql", printed())
 def test_none_averages_verdicts_by_hand(sql: str) -> None:
-    """What counts as wrong, and which sweeps, is `results`' to know."""
+    """Only `results` defines what counts as wrong and which sweeps are included."""
     assert not re.search(r"avg\(\s*(a\.)?correct", sql)
 
 
 def test_what_the_demo_prints_runs(demo: storage.Home) -> None:
-    """Each of its lines runs."""
     for sql in re.findall(r'sql "(.*?)"', closing_words(StageLog(), 1.0), re.S):
         storage.query(sql, demo)

@@ -1,4 +1,5 @@
-"""The Python example of the store's page runs on what `tutti export parquet` wrote."""
+"""Tests that the Python example of the store's page runs on the output of `tutti export
+parquet`."""
 
 import re
 from pathlib import Path
@@ -16,7 +17,7 @@ BLOCKS = re.findall(r"```python\n(.*?)```", (PROJECT / "docs" / "store.md").read
 def test_the_exported_tables_are_read_by_other_programs(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """One row a cell in `results`, each attempt once in `attempts`."""
+    """`results` has one row per cell, `attempts` has each attempt once."""
     home = build_store(tmp_path / "store", LOAD)
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("TUTTI_HOME", str(home.root))

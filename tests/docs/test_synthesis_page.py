@@ -1,4 +1,4 @@
-"""docs/synthesis.md names every gate in its order, and every domain."""
+"""Tests that docs/synthesis.md names every gate in order, and every domain."""
 
 import re
 

@@ -1,4 +1,5 @@
-"""docs/training.md and the shipped jobs: files read, queries run, and no field is missing."""
+"""Tests of docs/training.md and the shipped jobs: files are valid, queries run, and no field is
+missing."""
 
 import re
 import shlex
@@ -33,7 +34,8 @@ JOBS = sorted((PROJECT / "deployments" / "training").glob("*.yaml"))
 
 @pytest.mark.parametrize("path", JOBS, ids=lambda path: path.stem)
 def test_a_shipped_job_is_one(path: Path) -> None:
-    """Named as its file; its base is an entry of a shipped registry; the table of jobs has it."""
+    """A job is named as its file, its base is an entry of a shipped registry, and the table of jobs
+    lists it."""
     job = read_any_job(path)
     assert job.name == path.stem
     own = {"epo-negotiation": "strategist"}  # an entry that docs/negotiation.md makes
@@ -69,7 +71,7 @@ def test_the_job_shows_every_field() -> None:
 
 
 def test_the_table_of_objectives_is_whole() -> None:
-    """And names each setting."""
+    """The table names each setting."""
     rows = re.findall(r"(?m)^\| `(\w+)` \| [^|]+ \| [^|]+ \| [^|]*\|$", PAGE)
     assert set(rows) == set(OBJECTIVES)
     for settings in OBJECTIVES.values():
@@ -110,8 +112,8 @@ def test_each_query_gives_what_an_objective_reads(tmp_path: Path) -> None:
 
 
 def test_each_query_reads_the_newest_verdict(tmp_path: Path) -> None:
-    """Those of this page, of the shipped jobs and of the flow: once `tutti score` has turned the
-    verdicts over, the other attempts are trained on."""
+    """This covers the queries of this page, of the shipped jobs and of the flow: if `tutti score`
+    reverses the verdicts, the other attempts are selected for training."""
     jobs = [job for job in map(read_any_job, JOBS) if isinstance(job, TrainJob)]
     every = [*queries(), *(str(job.data.query) for job in (SOLVED, *jobs))]
     home = Home(tmp_path / "store")

@@ -1,4 +1,4 @@
-"""In the models environment: a base's weights with noise, or a random adapter of it.
+"""Writes a base's weights with noise, or a random adapter of it; runs in the models environment.
 
 ``python changed_weights.py --base FOLDER --out FOLDER --seed N [--adapter]``
 """
@@ -15,7 +15,6 @@ SHARE = 0.5
 
 
 def main() -> None:
-    """See the module's text."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--base", type=Path, required=True)
     parser.add_argument("--out", type=Path, required=True)

@@ -1,4 +1,5 @@
-"""The real chain, run once by a user's command: vLLM, gateway, FAISS, sandbox and Prefect."""
+"""Fixtures that run the real chain once by a user's command: vLLM, gateway, FAISS, sandbox and
+Prefect."""
 
 import os
 import subprocess
@@ -22,12 +23,12 @@ PATIENCE_S = 600.0  # for what must happen: it only ends a hang, and a busy mach
 
 @dataclass(frozen=True)
 class Store:
-    """A store of its own, and commands run against it."""
+    """A separate store, and commands run against it."""
 
     root: Path
 
     def environment(self, **more: str) -> dict[str, str]:
-        """The environment of a user who has only set TUTTI_HOME."""
+        """Return the environment of a user who has only set TUTTI_HOME."""
         kept = {k: v for k, v in os.environ.items() if not k.startswith("PREFECT")}
         return kept | {"TUTTI_HOME": str(self.root)} | more
 
@@ -43,18 +44,18 @@ class Store:
         )
 
     def start(self, *arguments: str, output: Path) -> "subprocess.Popen[bytes]":
-        """Start ``tutti ARGUMENTS``; what it prints is added to the file `output`."""
+        """Start ``tutti ARGUMENTS`` and append its output to the file `output`."""
         with output.open("ab") as out:
             return subprocess.Popen(
                 [*TUTTI, *arguments], cwd=PROJECT, env=self.environment(), stdout=out, stderr=out
             )
 
     def sql(self, statement: str) -> list[dict[str, Any]]:
-        """Rows of a statement."""
         return query(statement, Home(self.root))
 
     def processes(self) -> dict[int, str]:
-        """Live processes that tutti started for this store (by their environment)."""
+        """Return live processes that tutti started for this store, identified by their
+        environment."""
         wanted = f"TUTTI_HOME={self.root}".encode()
         found = {}
         for entry in Path("/proc").iterdir():
@@ -70,7 +71,7 @@ class Store:
         return found
 
     def wait_until_gone(self) -> dict[int, str]:
-        """Wait for every child process to end; returns those that did not in time."""
+        """Wait for every child process to end and return those that did not end in time."""
         deadline = time.monotonic() + GONE_TIMEOUT_S
         while (left := self.processes()) and time.monotonic() < deadline:
             time.sleep(0.2)
@@ -79,15 +80,13 @@ class Store:
 
 @dataclass(frozen=True)
 class Demo:
-    """A finished ``tutti demo --small``."""
-
     store: Store
     done: "subprocess.CompletedProcess[str]"
 
 
 @pytest.fixture(scope="session")
 def demo(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Demo]:
-    """The small demo, run once for all tests."""
+    """Yield the small demo, run once for all tests."""
     store = Store(tmp_path_factory.mktemp("demo") / "home")
     done = store.run("demo", "--small")
     assert done.returncode == 0, done.stderr[-3000:]
@@ -97,7 +96,7 @@ def demo(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Demo]:
 
 @pytest.fixture()
 def store(tmp_path: Path) -> Iterator[Store]:
-    """An empty store; nothing it started may outlive the test."""
+    """Yield an empty store; no process that it started may outlive the test."""
     made = Store(tmp_path / "home")
     yield made
     assert not made.wait_until_gone()

@@ -1,4 +1,5 @@
-"""A public benchmark on real vLLM, by the command a user types, then scored again."""
+"""Tests of a public benchmark on real vLLM, run by the command a user types and then scored
+again."""
 
 import json
 from pathlib import Path
@@ -21,7 +22,7 @@ limits: {max_turns: 1}
 
 
 def test_a_benchmark_runs_by_its_name(store: Store, tmp_path: Path) -> None:
-    """Each item twice, every call on record, and scored again to the same."""
+    """Each item runs twice, every call is recorded, and a second scoring gives the same scores."""
     data, suite = tmp_path / "test.jsonl", tmp_path / "numbers.yaml"
     rows = [{"question": f"What is {n} plus 2?", "answer": f"#### {n + 2}"} for n in range(5)]
     data.write_text("".join(json.dumps(row) + "\n" for row in rows))

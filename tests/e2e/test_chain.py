@@ -1,4 +1,4 @@
-"""What `tutti demo` leaves behind, asked in SQL."""
+"""Tests of the store that `tutti demo` leaves, queried in SQL."""
 
 import re
 import sqlite3
@@ -36,7 +36,7 @@ def test_every_sample_has_one_counted_attempt(demo: Demo) -> None:
 
 
 def test_the_model_solves_held_out_tasks(demo: Demo) -> None:
-    """The pocket model really works: through search, tool result and boxed answer."""
+    """The pocket model uses search and the tool result and gives a boxed answer."""
     rows = demo.store.sql(
         "select avg(correct::int) accuracy, count(*) n from attempts join sweeps using (sweep_id) "
         "where name = 'demo' and status in ('ok', 'limit', 'model_error')"
@@ -46,7 +46,7 @@ def test_the_model_solves_held_out_tasks(demo: Demo) -> None:
 
 
 def test_calls_agree_with_the_servers_own_counters(demo: Demo) -> None:
-    """Prompt, completion and cached tokens, cell by cell, within 1 %."""
+    """Prompt, completion and cached tokens of each cell agree within 1 %."""
     ours = demo.store.sql(f"select cell_id, {_sums()} from calls where cell_id != '' group by all")
     assert ours
     for cell in ours:
@@ -59,7 +59,8 @@ def test_calls_agree_with_the_servers_own_counters(demo: Demo) -> None:
 
 
 def test_trajectories_are_whole(demo: Demo) -> None:
-    """Messages start with the prompt, end with the model's word; its calls and tools are there."""
+    """The messages start with the prompt and end with the model's text; its calls and tools are
+    stored."""
     rows = demo.store.sql(
         "select a.attempt_id, a.calls, a.tool_calls, count(distinct c.call_id) recorded, "
         "(select count(*) from tool_runs t where t.attempt_id = a.attempt_id) ran, "
@@ -78,7 +79,7 @@ def test_trajectories_are_whole(demo: Demo) -> None:
 
 
 def test_the_cap_holds_programs(demo: Demo) -> None:
-    """More sessions than places: under `cap` some calls wait, under `passthrough` none does."""
+    """With more sessions than slots, some calls wait under `cap` and none under `passthrough`."""
     rows = demo.store.sql(
         "select policy, count(*) filter (event = 'hold') holds from gateway_events "
         "join cells using (cell_id) group by all"
@@ -113,7 +114,7 @@ def test_lineage_goes_from_cell_to_corpus(demo: Demo) -> None:
 
 
 def test_the_report_and_the_closing_sql(demo: Demo) -> None:
-    """The page is there and loads nothing; the three printed questions really answer."""
+    """The page exists and loads nothing external; the three printed queries return rows."""
     page = next(demo.store.root.glob("artifacts/report-*/index.html")).read_text()
     assert "steps/min" in page
     assert not re.search(r'(src|href)="https?://', page)

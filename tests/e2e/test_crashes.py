@@ -1,4 +1,4 @@
-"""Kill what can be killed while a sweep runs: nothing finished is lost or counted twice."""
+"""Tests that kill processes while a sweep runs: nothing finished is lost or counted twice."""
 
 import contextlib
 import os
@@ -25,7 +25,7 @@ tasks: {families: [module, parameter, expression], train_per_family: 0, test_per
 
 
 def test_kill_the_run_then_the_engine_then_finish(store: Store, tmp_path: Path) -> None:
-    """kill -9 of the run, then of vLLM; each time the next run goes on where it was."""
+    """The run and then vLLM are killed with kill -9; each time the next run continues."""
     suite = tmp_path / "crash.yaml"
     suite.write_text(SUITE)
 
@@ -72,7 +72,7 @@ def test_a_missing_models_environment(store: Store) -> None:
 
 
 def test_an_engine_that_cannot_start(store: Store, tmp_path: Path) -> None:
-    """vLLM's own last words are shown."""
+    """The message quotes vLLM's last lines of output."""
     models = tmp_path / "deployments" / "models.yaml"
     models.parent.mkdir()
     text = (PROJECT / "deployments" / "models.yaml").read_text()
@@ -85,7 +85,7 @@ def test_an_engine_that_cannot_start(store: Store, tmp_path: Path) -> None:
 
 @pytest.fixture()
 def small_disk(tmp_path: Path) -> Iterator[Path]:
-    """A file system of 64 MB; needs root to mount."""
+    """Yield a file system of 64 MB; mounting needs root."""
     if os.geteuid() != 0:
         pytest.skip("mounting a small file system needs root")
     folder = tmp_path / "disk"
@@ -99,7 +99,8 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
 
 
 def test_a_disk_that_fills_during_the_sweep(small_disk: Path, tmp_path: Path) -> None:
-    """One clear message, exit 1, nothing finished lost; with room again the next run finishes."""
+    """There is one clear message and exit code 1, and nothing finished is lost; after space is
+    freed, the next run finishes."""
     store = Store(small_disk / "home")
     suite = tmp_path / "crash.yaml"
     suite.write_text(SUITE)
@@ -124,7 +125,7 @@ def test_a_disk_that_fills_during_the_sweep(small_disk: Path, tmp_path: Path) ->
 
 
 def wait_for_attempts(store: Store, wanted: int) -> None:
-    """Wait until so many attempts are counted."""
+    """Wait until `wanted` attempts are counted."""
     deadline = time.monotonic() + PATIENCE_S
     while time.monotonic() < deadline:
         if (store.root / "catalog.db").exists() and len(_counted(store)) >= wanted:
@@ -141,7 +142,7 @@ def _counted(store: Store) -> dict[str, bool]:
 
 
 def kill_engine(store: Store) -> None:
-    """Kill every vLLM of the store, not its supervisor."""
+    """Kill every vLLM process of the store, but not its supervisor."""
     servers = [
         pid
         for pid, command in store.processes().items()

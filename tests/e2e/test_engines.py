@@ -1,4 +1,5 @@
-"""Real engines: kept ones serve later runs, dead ones are started again, shards are one model."""
+"""Tests of real engines: kept ones serve later runs, dead ones are restarted, and shards are one
+model."""
 
 import json
 import signal
@@ -31,7 +32,8 @@ execution: {{restart_pause_s: 1}}
 def test_a_kept_engine_serves_two_runs_and_its_death_costs_one_start(
     store: Store, tmp_path: Path
 ) -> None:
-    """Two runs find it by its id; killed in the second, that run goes on with its own."""
+    """Two runs reuse the engine by its id; when it is killed in the second run, that run starts its
+    own."""
     small, large = tmp_path / "small.yaml", tmp_path / "large.yaml"
     small.write_text(SUITE.format(name="small", n=4))
     large.write_text(SUITE.format(name="large", n=40))
@@ -65,7 +67,7 @@ def test_a_kept_engine_serves_two_runs_and_its_death_costs_one_start(
 
 
 def test_a_checkpoint_in_shards_answers_as_the_whole_one(tmp_path: Path) -> None:
-    """Equal token ids and log probabilities at temperature 0; the ids of the weights differ."""
+    """Token ids and log probabilities are equal at temperature 0; the ids of the weights differ."""
     shards = split_checkpoint(POCKET, tmp_path / "shards", 3)
     answers = []
     with storage.open_catalog(storage.Home(tmp_path / "home")) as catalog:
@@ -89,7 +91,7 @@ def _entry(folder: Path) -> Model:
 
 
 def _answer(url: str) -> list[tuple[str, float]]:
-    """Tokens of an answer, each with its log probability."""
+    """Return the tokens of a response, each with its log probability."""
     body: dict[str, Any] = {"model": "pocket", "max_tokens": 16, "temperature": 0, "logprobs": True}
     body |= {"ignore_eos": True, "return_tokens_as_token_ids": True}
     body["messages"] = [{"role": "user", "content": "Which module has the function dumps?"}]

@@ -1,4 +1,5 @@
-"""Several real engines in one sweep: replicas in one pool, a model of the Hub beside its judge."""
+"""Tests of several real engines in one sweep: replicas in one pool, and a model of the Hub beside
+its judge."""
 
 import json
 import os
@@ -25,13 +26,13 @@ CALLED_S = 60.0
 
 
 def write(file: Path, content: dict[str, Any]) -> str:
-    """A YAML file; its path."""
+    """Write a YAML file and return its path."""
     file.write_text(yaml.safe_dump(content))
     return str(file)
 
 
 def entry(checkpoint: Path | str, **engine: Any) -> dict[str, Any]:
-    """The pocket model's, with such settings."""
+    """Return the pocket model's entry with these settings."""
     return {
         "provider": "vllm",
         "checkpoint": str(checkpoint),
@@ -43,7 +44,7 @@ def entry(checkpoint: Path | str, **engine: Any) -> dict[str, Any]:
 def test_two_replicas_share_the_calls_and_the_run_ends_with_one_of_them(
     store: Store, tmp_path: Path
 ) -> None:
-    """kill -9 of one of two ends a run that may not start it again; a later run goes on with the
+    """kill -9 of one of two replicas ends a run that may not restart it; a later run continues the
     same cell."""
     problems = tmp_path / "gsm8k"
     problems.mkdir()
@@ -97,8 +98,8 @@ def test_two_replicas_share_the_calls_and_the_run_ends_with_one_of_them(
 
 
 def test_a_model_of_the_hub_beside_its_judge(store: Store, tmp_path: Path) -> None:
-    """Two engines at once: the measured one from a Hub's cache by its commit, without network; each
-    gets the calls of its role, and each has the cache that was estimated."""
+    """Two engines run at once: the measured one comes from a Hub's cache by its commit, without
+    network. Each gets the calls of its role, and each has the estimated cache size."""
     make_cache(tmp_path / "hub", HUB_NAME, COMMIT, POCKET)
     offline = {"HF_HUB_CACHE": str(tmp_path / "hub"), "HF_HUB_OFFLINE": "1"}
     models = {
@@ -146,7 +147,7 @@ def test_a_model_of_the_hub_beside_its_judge(store: Store, tmp_path: Path) -> No
 
 
 def _tells(store: Store, chosen: tuple[str, ...], environment: dict[str, str]) -> dict[str, str]:
-    """What the plan says that engines have reported of their caches."""
+    """Return the cache sizes reported by engines, as shown in the plan."""
     done = store.run("sweep", "plan", *chosen, "--json", **environment)
     assert done.returncode == 0, done.stderr[-3000:]
     lines = json.loads(done.stdout)["engines"]
@@ -158,7 +159,8 @@ def _tells(store: Store, chosen: tuple[str, ...], environment: dict[str, str]) -
 
 
 def servers(store: Store) -> list[int]:
-    """The pids of the store's vLLM servers, not of their supervisors and engine processes."""
+    """Return the pids of the store's vLLM servers, without their supervisors and engine
+    processes."""
     return [
         pid
         for pid, command in store.processes().items()
@@ -167,7 +169,7 @@ def servers(store: Store) -> list[int]:
 
 
 def _calls(store: Store) -> dict[str, int]:
-    """By engine, the model's calls."""
+    """Return the model's calls by engine."""
     rows = store.sql(
         "select endpoint, count(*) n from calls where attempt_id is not null group by all"
     )

@@ -1,7 +1,8 @@
-"""Other people's harnesses through the real sweep: vLLM, gateway, and their own machinery.
+"""Tests of third-party harnesses in a real sweep with vLLM, the gateway and their own machinery.
 
-Each is found in `.venv-harnesses` (``make harnesses``), or where TUTTI_HARNESS_INSPECT,
-TUTTI_HARNESS_LM_EVAL or TUTTI_HARNESS_VERIFIERS says that its Python is; absent, it is skipped.
+Each is looked up in `.venv-harnesses` (``make harnesses``), or at the Python named by
+TUTTI_HARNESS_INSPECT, TUTTI_HARNESS_LM_EVAL or TUTTI_HARNESS_VERIFIERS; without it, the test is
+skipped.
 """
 
 import json
@@ -31,7 +32,7 @@ harness:
 
 
 def python_of(name: str) -> Path:
-    """The Python that has the harness; skips the test where there is none."""
+    """Return the Python that has the harness; skip the test if there is none."""
     variable = f"TUTTI_HARNESS_{name.upper().replace('-', '_')}"
     usual = PROJECT / ".venv-harnesses" / name / "bin" / "python"
     path = Path(os.environ.get(variable, usual))
@@ -41,7 +42,7 @@ def python_of(name: str) -> Path:
 
 
 def write_suite(folder: Path, benchmark: str, command: str) -> tuple[Path, Path]:
-    """A suite file and its data."""
+    """Write a suite file and its data."""
     data, suite = folder / "test.jsonl", folder / "suite.yaml"
     rows = [
         {"id": str(n), "question": f"What is {n} plus 2?", "answer": f"#### {n + 2}"}
@@ -65,7 +66,8 @@ def write_suite(folder: Path, benchmark: str, command: str) -> tuple[Path, Path]
 def test_a_harness_runs_its_own_task(
     store: Store, tmp_path: Path, name: str, script: str, task: str, counts: bool
 ) -> None:
-    """A call a sample, recorded without its help; its score beside ours; tokens as it counts."""
+    """Each sample makes one call, recorded without the harness's help; the harness's score is
+    stored beside ours, and the token counts agree."""
     python = python_of(name)
     data = tmp_path / "test.jsonl"
     command = f"{python} {HARNESSES / script} {HARNESSES / 'examples' / task} {data}"
@@ -92,7 +94,7 @@ def test_a_harness_runs_its_own_task(
 
 
 def test_a_task_that_only_the_harness_knows_is_scored_by_it(store: Store, tmp_path: Path) -> None:
-    """The benchmark `harness`: the attempt's score is the harness's, and there is no other."""
+    """With the benchmark `harness`, the attempt's only score is the harness's."""
     python, data = python_of("lm-eval"), tmp_path / "test.jsonl"
     task = HARNESSES / "examples" / "numbers_lm_eval.yaml"
     command = f"{python} {HARNESSES / 'lm_eval_task.py'} {task} {data}"

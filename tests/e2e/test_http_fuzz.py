@@ -1,8 +1,8 @@
-"""Every HTTP service under fuzzed requests: it survives, holds its loop briefly, does not grow.
+"""Fuzz tests of every HTTP service: it survives, blocks its loop only briefly, and does not grow.
 
-``make fuzz-http`` for the long run; by default some thousands. The engine behind the gateway
-answers as badly. The longest hold of a loop is in CPU time (`held_loop`), as a busy machine stops
-any process for longer.
+``make fuzz-http`` is the long run; the default is some thousands of requests. The engine behind the
+gateway sends malformed responses, too. The longest hold of a loop is in CPU time (`held_loop`), as
+a busy machine stops any process for longer.
 """
 
 import asyncio
@@ -40,7 +40,7 @@ pytestmark = [pytest.mark.e2e, pytest.mark.timeout(300 + REQUESTS // 50)]
 
 @dataclass(frozen=True)
 class Service:
-    """A service and what it is sent."""
+    """A service and the requests for it."""
 
     command: Sequence[str]
     """Its module and arguments; `PORT` stands for its port."""
@@ -53,7 +53,7 @@ class Service:
 
 @asynccontextmanager
 async def engine(fuzz: Fuzz) -> AsyncIterator[int]:
-    """An engine that is sound when it is asked what it is, and answers calls badly."""
+    """Run an engine that describes itself correctly and answers calls with fuzzed responses."""
     models = json.dumps({"data": [{"id": "m"}]}).encode()
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -78,7 +78,7 @@ async def engine(fuzz: Fuzz) -> AsyncIterator[int]:
 
 @asynccontextmanager
 async def gateway(tmp_path: Path, new_catalog: NewCatalog) -> AsyncIterator[Service]:
-    """A gateway before that engine."""
+    """Run a gateway in front of that engine."""
     async with engine(Fuzz(7, TOKEN)) as port:
         config = {"url": f"http://127.0.0.1:{port}", "id": "engine:1", "metrics": False}
         command = ["tutti.tasks.serving.gateway", "--port", PORT, "--hold-s", "2"]
@@ -89,7 +89,7 @@ async def gateway(tmp_path: Path, new_catalog: NewCatalog) -> AsyncIterator[Serv
 
 @asynccontextmanager
 async def retrieval(tmp_path: Path, new_catalog: NewCatalog) -> AsyncIterator[Service]:
-    """The retrieval service over a small index."""
+    """Run the retrieval service with a small index."""
     with new_catalog(Home(tmp_path / "home")) as catalog:
         folder = build_index(passages(3000), catalog, IndexSpec(words=True))
     pools = tmp_path / "pools.json"
@@ -101,7 +101,6 @@ async def retrieval(tmp_path: Path, new_catalog: NewCatalog) -> AsyncIterator[Se
 
 @asynccontextmanager
 async def reports(tmp_path: Path, new_catalog: NewCatalog) -> AsyncIterator[Service]:
-    """The server of reports."""
     folder = tmp_path / "artifacts" / "report-0a"
     folder.mkdir(parents=True)
     (folder / "index.html").write_text("<title>Sweep first</title>" * 20_000)
@@ -112,7 +111,7 @@ async def reports(tmp_path: Path, new_catalog: NewCatalog) -> AsyncIterator[Serv
 
 @asynccontextmanager
 async def running(service: Service, folder: Path) -> AsyncIterator[tuple[int, int]]:
-    """Its process id and its port, while it answers; its log is checked when it has ended."""
+    """Run a service and yield its process id and port; check its log after it has ended."""
     port, log_file = free_ports(), folder / "service.log"
     words = [str(port) if word == PORT else word for word in service.command]
     environment = {**os.environ, **service.environment, "TUTTI_HOME": str(folder / "home")}
@@ -138,7 +137,7 @@ async def running(service: Service, folder: Path) -> AsyncIterator[tuple[int, in
 
 
 async def sound(port: int, path: str) -> int:
-    """The status of a sound request; 0 where there is no answer."""
+    """Return the status of a valid request, or 0 if there is no response."""
     try:
         async with aiohttp.request("GET", f"http://127.0.0.1:{port}{path}") as answer:
             await answer.read()
@@ -148,7 +147,7 @@ async def sound(port: int, path: str) -> int:
 
 
 async def send(port: int, data: bytes) -> bytes:
-    """Send bytes and hear what comes until the other side ends, or says no more."""
+    """Send bytes and return what arrives until the other side closes or stops sending."""
     reader, writer = await asyncio.open_connection("127.0.0.1", port)
     try:
         writer.write(data)
@@ -164,14 +163,14 @@ async def send(port: int, data: bytes) -> bytes:
 
 
 def rss_mb(pid: int) -> float:
-    """Memory that the process holds."""
+    """Return the resident memory of the process in MB."""
     pages = int(Path(f"/proc/{pid}/statm").read_text().split()[1])
     return pages * os.sysconf("SC_PAGE_SIZE") / 2**20
 
 
 @dataclass
 class Sent:
-    """What came of the requests."""
+    """Results of the requests."""
 
     statuses: dict[str, int]
     silent: list[bytes]
@@ -181,7 +180,7 @@ class Sent:
 
 
 async def bombard(service: Service, pid: int, port: int) -> Sent:
-    """Send all requests, some at a time."""
+    """Send all requests, several at a time."""
     sent = Sent({}, [], [rss_mb(pid)])
     left = service.requests
 
@@ -207,7 +206,8 @@ async def bombard(service: Service, pid: int, port: int) -> Sent:
 async def test_nothing_that_is_sent_stops_it(
     kind: Any, tmp_path: Path, new_catalog: NewCatalog
 ) -> None:
-    """Every request is answered or cut; afterwards a sound one is answered as ever."""
+    """Every request is answered or its connection is closed; afterwards a valid request
+    succeeds."""
     async with AsyncExitStack() as stack:
         service: Service = await stack.enter_async_context(kind(tmp_path, new_catalog))
         pid, port = await stack.enter_async_context(running(service, tmp_path))
@@ -226,7 +226,7 @@ async def test_nothing_that_is_sent_stops_it(
 
 
 async def check_gateway(port: int) -> None:
-    """Nothing is left over and all is recorded."""
+    """Check that nothing is left over and everything is recorded."""
     async with aiohttp.request("GET", f"http://127.0.0.1:{port}/health") as answer:
         found = await answer.json()
     assert found["counts"].get("faults", 0) == 0
@@ -235,7 +235,7 @@ async def check_gateway(port: int) -> None:
 
 
 async def send_some(port: int, data: bytes) -> bytes:
-    """As `send`; a request that was cut short gets no answer, and is given up soon."""
+    """Send bytes as `send` does; a truncated request gets no response and is abandoned early."""
     try:
         async with asyncio.timeout(ANSWER_S if whole(data) else 0.02):
             return await send(port, data)
@@ -244,7 +244,7 @@ async def send_some(port: int, data: bytes) -> bytes:
 
 
 def whole(data: bytes) -> bool:
-    """Whether a request has all of its body, as far as its head says."""
+    """Return whether a request has its whole body according to its head."""
     head, found, body = data.partition(b"\r\n\r\n")
     if not found or b"chunked" in head.lower() or b"expect" in head.lower():
         return False

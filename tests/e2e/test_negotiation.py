@@ -1,8 +1,8 @@
-"""A strategist and an actor on real vLLM bargain, by the commands a user types.
+"""Tests of a strategist and an actor on real vLLM that negotiate, run by the commands a user types.
 
-Both are the pocket model, by two entries that share an engine. They bargain poorly; asserted is
-whose calls are whose, that the strategist's are recorded token by token, and that the score follows
-from the recorded moves.
+Both are the pocket model, by two entries that share an engine. They negotiate poorly; the tests
+check that calls have the right role, that the strategist's are recorded token by token, and that
+the score follows from the recorded moves.
 """
 
 import json
@@ -31,7 +31,7 @@ ENGINE = {"kv_blocks": 96, "max_sequences": 8, "max_batched_tokens": 4096}
 
 
 def run(store: Store, folder: Path, benchmark: str, **roles: str) -> None:
-    """A sweep of a few scenarios."""
+    """Run a sweep of a few scenarios."""
     entry = ENTRY | {"engine": ENGINE}
     models = {"strategist": entry | {"record_tokens": True}, "actor": entry}
     (folder / "models.yaml").write_text(yaml.safe_dump({"models": models}))
@@ -47,7 +47,8 @@ def run(store: Store, folder: Path, benchmark: str, **roles: str) -> None:
 
 
 def check_scores(store: Store, benchmark: str) -> None:
-    """Each score is that of its recorded moves; and these are what the parties were told."""
+    """Check that each score is that of its recorded moves, and that these are the moves shown to
+    the parties."""
     scenarios = [each.target["scenario"] for each in benchmark_named(benchmark).load(Source())]
     rows = store.sql(
         "select distinct a.attempt_id, s.value, s.detail, t.slots from attempts a join scores s "
@@ -68,7 +69,7 @@ def check_scores(store: Store, benchmark: str) -> None:
 
 
 def test_strategist_and_actor(store: Store, tmp_path: Path) -> None:
-    """Two models of one sweep against a program, then against themselves."""
+    """Two models of one sweep negotiate with a program and then with themselves."""
     run(store, tmp_path, "negotiation")
     assert store.sql("select distinct status from attempts") == [{"status": "ok"}]
     check_scores(store, "negotiation")

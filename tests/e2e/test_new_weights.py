@@ -1,7 +1,7 @@
-"""A real vLLM after new weights: every answer is that of the weights it was asked of.
+"""Tests of a real vLLM after a weight update: every response comes from the requested weights.
 
-Forty prompts, greedy. What each weights answer alone, one by one and with an empty cache, is
-what they answer after a swap with a warm cache, all at once, and while other calls run.
+Forty prompts are decoded greedily. The responses of each weights alone, one by one and with an
+empty cache, equal those after a swap with a warm cache, all at once, and while other calls run.
 """
 
 import asyncio
@@ -69,7 +69,7 @@ async def alone(session: aiohttp.ClientSession, engine: Engine, model: str) -> l
 
 
 async def at_once(session: aiohttp.ClientSession, url: str, models: Sequence[str]) -> Any:
-    """By model its answers, all calls of all models in the same batches."""
+    """Return the responses by model, with the calls of all models in the same batches."""
     asked = [(model, prompt) for prompt in PROMPTS for model in models]
     said = await asyncio.gather(*(answer(session, url, model, prompt) for model, prompt in asked))
     return {
@@ -80,7 +80,7 @@ async def at_once(session: aiohttp.ClientSession, url: str, models: Sequence[str
 
 @asynccontextmanager
 async def traffic(session: aiohttp.ClientSession, url: str, model: str) -> AsyncIterator[None]:
-    """Four callers without a pause."""
+    """Run four callers that call without a pause."""
 
     async def caller(number: int) -> None:
         for turn in range(10_000):
@@ -127,7 +127,7 @@ async def test_base_old_and_new_weights_answer_as_they_do_alone(
 async def test_an_adapter_and_the_base_answer_as_they_do_alone_in_mixed_batches(
     engine: Engine, tmp_path: Path
 ) -> None:
-    """The second adapter, of the same name, takes the first one's place."""
+    """The second adapter, of the same name, replaces the first."""
     url = engine.address.url
     every = [changed(tmp_path, seed, "--adapter") for seed in (1, 2)]
     async with aiohttp.ClientSession() as session:
@@ -150,7 +150,7 @@ async def test_an_adapter_and_the_base_answer_as_they_do_alone_in_mixed_batches(
 async def test_an_adapter_of_another_name_takes_the_place_of_the_one_before(
     engine: Engine, tmp_path: Path
 ) -> None:
-    """Two adapters beside the base would need a slot more; the older is unloaded."""
+    """Two adapters beside the base would need one more slot; the older is unloaded."""
     url = engine.address.url
     folder = changed(tmp_path, 1, "--adapter")
     await load_adapter(url, "first", folder)

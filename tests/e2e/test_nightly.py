@@ -1,4 +1,5 @@
-"""Nights under the real server, started as a user does: schedule, verdicts, states, events."""
+"""Tests of nights with the real server, started as a user does: schedule, verdicts, states and
+events."""
 
 import contextlib
 import json
@@ -43,7 +44,7 @@ class Ui:
             )  # fmt: skip
 
     def ask(self, path: str, body: Any = None) -> Any:
-        """The server's answer; a busy one is asked again."""
+        """Return the server's response; retry while it is busy."""
         data = None if body is None else json.dumps(body).encode()
         address = f"http://127.0.0.1:{self.port}/api{path}"
         request = urllib.request.Request(address, data, {"Content-Type": "application/json"})
@@ -55,14 +56,14 @@ class Ui:
         raise AssertionError(f"no answer of {path}\n{self.log.read_text()[-2000:]}")
 
     def wait_up(self) -> None:
-        """Until everything is registered."""
+        """Wait until everything is registered."""
         deadline = time.monotonic() + UP_S
         while "Ctrl-C ends" not in self.log.read_text():
             assert self.process.poll() is None and time.monotonic() < deadline, self.log.read_text()
             time.sleep(0.5)
 
     def run(self, scheduled: datetime | None = None, **parameters: Any) -> dict[str, Any]:
-        """A run of the deployment nightly, from its form, to its end."""
+        """Start a run of the deployment nightly from its form and wait for its end."""
         deployment = self.ask("/deployments/name/nightly/nightly")
         body: dict[str, Any] = {"parameters": parameters}
         if scheduled is not None:
@@ -80,7 +81,7 @@ class Ui:
 
 @pytest.fixture
 def told() -> Iterator[tuple[str, list[dict[str, Any]]]]:
-    """A webhook's address, and the messages it received."""
+    """Yield a webhook's address and the messages that it received."""
     heard: list[dict[str, Any]] = []
 
     class Hook(BaseHTTPRequestHandler):
@@ -90,7 +91,7 @@ def told() -> Iterator[tuple[str, list[dict[str, Any]]]]:
             self.end_headers()
 
         def log_message(self, *_: Any) -> None:
-            """Say nothing."""
+            """Suppress the log."""
 
     with HTTPServer(("127.0.0.1", 0), Hook) as server:
         thread = threading.Thread(target=server.serve_forever)
@@ -102,7 +103,7 @@ def told() -> Iterator[tuple[str, list[dict[str, Any]]]]:
 
 @pytest.fixture
 def ui(store: Store, tmp_path: Path, told: tuple[str, Any]) -> Iterator[Ui]:
-    """Up, and gone afterwards."""
+    """Start `make ui` and stop it afterwards."""
     made = Ui(store, tmp_path, told[0])
     try:
         made.wait_up()
@@ -113,7 +114,7 @@ def ui(store: Store, tmp_path: Path, told: tuple[str, Any]) -> Iterator[Ui]:
 
 
 def night_file(folder: Path, *gates: dict[str, Any], **more: Any) -> str:
-    """A night of one small stage."""
+    """Write a night file with one small stage."""
     stage = {"suite": SUITE | {"tasks": TASKS}, "gates": list(gates)}
     file = folder / f"night-{len(list(folder.glob('night-*')))}.yaml"
     file.write_text(yaml.safe_dump({"name": "short", "stages": {"full": stage}} | more))
@@ -121,8 +122,9 @@ def night_file(folder: Path, *gates: dict[str, Any], **more: Any) -> str:
 
 
 def test_nights_in_the_ui(store: Store, ui: Ui, told: Any, tmp_path: Path) -> None:
-    """Registered with its file's schedule; a first night, a worse one, a late one whose engine
-    does not start: verdicts, states, artifacts, events, webhook."""
+    """The deployment has the schedule of its file. A first night, a worse one and a late one whose
+    engine does not start have the right verdicts, states, artifacts, events and webhook
+    messages."""
     shipped = yaml.safe_load((PROJECT / "deployments/suites/nightly.yaml").read_text())
     (schedule,) = ui.ask("/deployments/name/nightly/nightly")["schedules"]
     assert schedule["active"] and schedule["schedule"]["cron"] == shipped["schedule"]

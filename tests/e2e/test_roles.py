@@ -1,7 +1,8 @@
-"""A judge and a simulated user on real vLLM, by the commands a user types.
+"""Tests of a judge and a simulated user on real vLLM, run by the commands a user types.
 
-One engine serves all of them. What the pocket model says as judge or user is nonsense; asserted is
-whose calls are whose, what they cost whom, and that nonsense makes no answer wrong.
+One engine serves all of them. The pocket model's output as judge or user is nonsense; the tests
+check the role of each call, which role its cost is charged to, and that nonsense makes no answer
+wrong.
 """
 
 import json
@@ -37,7 +38,7 @@ TASK = {
 
 @pytest.fixture
 def models(tmp_path: Path) -> Path:
-    """A registry in which the pocket model's calls cost something, by another name too."""
+    """Return a registry in which the pocket model's calls have a price, under a second name too."""
     registry = yaml.safe_load((PROJECT / "deployments" / "models.yaml").read_text())
     pocket = registry["models"]["pocket"]
     pocket["checkpoint"] = str(PROJECT / "assets" / "pocket")
@@ -50,7 +51,8 @@ def models(tmp_path: Path) -> Path:
 
 
 def test_a_judge_beside_the_candidate(store: Store, models: Path, tmp_path: Path) -> None:
-    """Votes and the customer's words are calls of their roles; the same weights start once."""
+    """Votes and the customer's messages are calls of their roles; the same weights are started
+    once."""
     facts, suite = tmp_path / "facts.jsonl", tmp_path / "facts.yaml"
     facts.write_text(json.dumps({"problem": "What is 1?", "answer": "1"}) + "\n")
     suite.write_text(
@@ -78,7 +80,8 @@ def test_a_judge_beside_the_candidate(store: Store, models: Path, tmp_path: Path
 
 
 def test_a_user_beside_the_candidate(store: Store, models: Path, tmp_path: Path) -> None:
-    """What the customer says are calls of role user, and messages that name them."""
+    """The customer's messages are calls of role user, and the stored messages refer to those
+    calls."""
     folder, suite = tmp_path / "tau2" / "mock", tmp_path / "customer.yaml"
     folder.mkdir(parents=True)
     (folder / "tasks.json").write_text(json.dumps([TASK]))

@@ -1,4 +1,4 @@
-"""A real vLLM on the CPU outlives more seeded prompts than fit into one step."""
+"""Test that a real vLLM on the CPU survives more seeded prompts than fit into one step."""
 
 import asyncio
 from pathlib import Path
@@ -17,7 +17,8 @@ ENTRY = {"provider": "vllm", "checkpoint": POCKET, "context_tokens": 512, "engin
 
 
 async def test_prompts_that_do_not_fit_together_are_all_answered(tmp_path: Path) -> None:
-    """It died with `CPU Generator does not use offset` when it read one of them in parts."""
+    """vLLM used to die with `CPU Generator does not use offset` when it processed one of them in
+    parts."""
     with open_catalog(Home(tmp_path / "home")) as catalog:
         with Engine("pocket", Model.model_validate(ENTRY), catalog) as address:
             async with aiohttp.ClientSession() as session:

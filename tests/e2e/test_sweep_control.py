@@ -1,5 +1,5 @@
-"""A sweep under its user's hands, typed as a user types: pause, cancel from the terminal and from
-Prefect, add to its axes. Against an endpoint that answers after 200 ms; all else is real."""
+"""Tests of controlling a sweep by commands: pause, cancel from the terminal and from Prefect,
+extend its axes. The endpoint is a fake that responds after 200 ms; everything else is real."""
 
 import contextlib
 import signal
@@ -31,7 +31,7 @@ LOST = "select count(*) n from attempts where stop_reason = 'worker_lost'"
 
 
 class Desk:
-    """A store, a suite of two sessions, and what is typed."""
+    """A store, a suite of two sessions, and the commands."""
 
     def __init__(self, folder: Path, url: str) -> None:
         self.shop = SweepBench(folder, url, ITEMS)
@@ -39,34 +39,35 @@ class Desk:
         self.output = folder / "output.log"
 
     def suite(self, limit: int = ITEMS, **axes: Any) -> Path:
-        """The suite file, with other axes than one policy at two sessions."""
+        """Return the suite file; the default axes are one policy and two sessions."""
         given: dict[str, Any] = {"policies": ["passthrough"], "concurrency": [2]}
         return self.shop.suite("desk", limit, **given | axes)
 
     def start(self, suite: Path) -> "subprocess.Popen[bytes]":
-        """``tutti sweep run``."""
+        """Start ``tutti sweep run``."""
         flags = ("--models", str(self.shop.models))
         return self.store.start("sweep", "run", str(suite), *flags, output=self.output)
 
     def run(self, suite: Path) -> None:
-        """The same, to its end."""
+        """Run ``tutti sweep run`` to its end."""
         assert self.start(suite).wait(PATIENCE_S) == 0, self.output.read_text()[-2000:]
 
     def type(self, *arguments: str) -> str:
-        """Another verb, which must succeed; what it printed."""
+        """Run another verb, which must succeed, and return its output."""
         done = self.store.run(*arguments)
         assert done.returncode == 0, done.stderr[-2000:]
         return done.stdout
 
     @property
     def finished(self) -> int:
-        """Attempts that are in the store."""
+        """Return the number of attempts in the store."""
         if not (self.store.root / "catalog.db").exists():
             return 0
         return int(self.store.sql(COUNTS)[0]["n"])
 
     def whole(self, cells: int = 1, limit: int = ITEMS) -> bool:
-        """Whether every sample of so many cells counts once, and each cell says so."""
+        """Return whether every sample of this number of cells counts once and every cell is
+        finished."""
         wanted = limit * cells
         states = self.store.sql("select status from cells")
         return self.store.sql(COUNTS) == [{"n": wanted, "samples": wanted}] and (
@@ -76,21 +77,21 @@ class Desk:
 
 @pytest.fixture(scope="module")
 def url() -> Iterator[str]:
-    """The slow endpoint's."""
+    """Yield the slow endpoint's URL."""
     with endpoint() as (url, _):
         yield url
 
 
 @pytest.fixture
 def desk(url: str, tmp_path: Path) -> Iterator[Desk]:
-    """An empty store; nothing that a test started may outlive it."""
+    """Yield an empty store; no process that a test started may outlive it."""
     made = Desk(tmp_path, url)
     yield made
     assert not made.store.wait_until_gone()
 
 
 def until(happened: Callable[[], Any], what: str) -> None:
-    """Wait for something."""
+    """Wait until `happened` is true."""
     deadline = time.monotonic() + PATIENCE_S
     while not happened():
         assert time.monotonic() < deadline, f"waited {PATIENCE_S:.0f} s for {what}"
@@ -98,7 +99,8 @@ def until(happened: Callable[[], Any], what: str) -> None:
 
 
 def test_pause_and_resume(desk: Desk) -> None:
-    """What runs is finished, nothing more begins, and the same process goes on."""
+    """Running attempts are finished, no more start, and the same process continues after the
+    resume."""
     run = desk.start(desk.suite())
     until(lambda: desk.finished >= 8, "attempts")
     assert "paused" in desk.type("sweep", "pause", "desk")
@@ -117,7 +119,7 @@ def test_pause_and_resume(desk: Desk) -> None:
 
 
 def test_a_pause_outlives_the_process(desk: Desk) -> None:
-    """Killed while paused, run again: it waits as before, until it may go on."""
+    """A run that is killed while paused and started again waits until it is resumed."""
     suite = desk.suite()
     run = desk.start(suite)
     until(lambda: desk.finished >= 8, "attempts")
@@ -141,7 +143,8 @@ def test_a_pause_outlives_the_process(desk: Desk) -> None:
 
 @pytest.mark.parametrize("finish", [False, True])
 def test_cancel_from_the_terminal(desk: Desk, finish: bool) -> None:
-    """At once, or after what runs, of which nothing is lost; the same command does the rest."""
+    """The sweep ends at once, or after its running attempts, none of which is lost; the same
+    command runs the rest."""
     suite = desk.suite()
     run = desk.start(suite)
     until(lambda: desk.finished >= 8, "attempts")
@@ -158,8 +161,8 @@ def test_cancel_from_the_terminal(desk: Desk, finish: bool) -> None:
 
 
 def test_cancel_from_prefect(desk: Desk, tmp_path: Path) -> None:
-    """A run of the deployment, started and cancelled through Prefect: it ends as if interrupted,
-    Prefect says cancelled, nothing is left behind, and `tutti sweep run` does the rest."""
+    """A deployment run that is started and cancelled through Prefect ends as if interrupted.
+    Prefect shows it as cancelled, nothing is left behind, and `tutti sweep run` runs the rest."""
     port = _two_ports()
     api = f"http://127.0.0.1:{port}/api"
     environment = desk.store.environment(PREFECT_HOME=str(tmp_path / "client"))
@@ -209,7 +212,8 @@ def _cancel_a_run(desk: Desk, api: str, environment: dict[str, str]) -> None:
 
 
 def test_what_is_added_to_the_axes_runs_alone(desk: Desk) -> None:
-    """A policy, a level, a repeat: the same sweep, whose finished cells are not touched."""
+    """An added policy, concurrency level or repeat belongs to the same sweep, whose finished cells
+    are not changed."""
     desk.run(desk.suite(FEW))
     (old,) = desk.store.sql("select * from cells")
     attempts = f"select * from attempts where cell_id = '{old['cell_id']}' order by attempt_id"
@@ -250,7 +254,8 @@ def _running(desk: Desk) -> int:
 
 
 def _two_ports() -> int:
-    """The first of two free ports: the board's and, next to it, the reports'."""
+    """Return the first of two consecutive free ports: the UI's, and the report server's next to
+    it."""
     while True:
         port = claim_port(None)
         with contextlib.suppress(PortTaken):

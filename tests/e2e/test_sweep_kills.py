@@ -1,8 +1,9 @@
-"""Random kill -9 over a small sweep on the real vLLM: the same rows as undisturbed, each once.
+"""Tests of random kill -9 during a small sweep on the real vLLM: the rows equal those of an
+undisturbed run, each once.
 
-The driver starts `tutti sweep run`, kills it (now and then its gateway, or the engine) at a seeded
-random moment, starts it again, and so on; then lets it finish. `TUTTI_SWEEP_KILLS=50` makes so many
-kills over a sweep that is larger likewise, `TUTTI_SWEEP_KILLS_SEED` draws other moments.
+The driver starts `tutti sweep run`, kills it (sometimes its gateway, or the engine) at a seeded
+random moment, starts it again, and so on, and then lets it finish. `TUTTI_SWEEP_KILLS=50` makes 50
+kills in a proportionally larger sweep; `TUTTI_SWEEP_KILLS_SEED` draws other moments.
 """
 
 import contextlib
@@ -88,7 +89,7 @@ SAME = {
 
 @dataclass
 class Disturbed:
-    """A sweep that is killed again and again."""
+    """A sweep that is killed repeatedly."""
 
     store: Store
     suite: Path
@@ -105,7 +106,7 @@ class Disturbed:
 
     @contextlib.contextmanager
     def running(self) -> Iterator["subprocess.Popen[bytes]"]:
-        """A run of the suite, for the block at most."""
+        """Run the suite until the block ends at the latest."""
         command = ("sweep", "run", str(self.suite), "--models", str(self.models))
         run = self.store.start(*command, output=self.output)
         try:
@@ -115,7 +116,7 @@ class Disturbed:
             run.wait()
 
     def kill_once(self, victim: str) -> None:
-        """One run, its end by `victim`'s death at a random moment, and what must hold after it."""
+        """Start a run, kill `victim` at a random moment, and check the invariants."""
         early = victim == "run" and self.rng.random() < 0.2
         with self.running() as run:
             if early:
@@ -131,8 +132,8 @@ class Disturbed:
         self._nothing_finished_is_lost()
 
     def _wait_for(self, run: "subprocess.Popen[bytes]", wanted: int) -> None:
-        """Wait until so many attempts count, and others are in flight: this run's, and not what an
-        earlier one left behind."""
+        """Wait until `wanted` attempts count and others of this run, not of an earlier one, are in
+        flight."""
         deadline, left = time.monotonic() + PATIENCE_S, set[str]().union(*self.lost)
         while run.poll() is None and time.monotonic() < deadline:
             states = self._states()
@@ -156,13 +157,13 @@ class Disturbed:
         assert "Traceback" not in self.output.read_text()
 
     def finish(self) -> None:
-        """Let it run to its end."""
+        """Run the sweep to its end."""
         with self.running() as run:
             assert run.wait(timeout=3 * PATIENCE_S) == 0, self.output.read_text()[-3000:]
         self._nothing_finished_is_lost()
 
     def _states(self) -> dict[str, str]:
-        """Of each attempt its status, as the catalog has it."""
+        """Return the status of each attempt in the catalog."""
         file = self.store.root / "catalog.db"
         connection = sqlite3.connect(f"file:{file}?mode=rw", uri=True, timeout=60)
         try:
@@ -192,7 +193,7 @@ class Disturbed:
 
 @pytest.fixture(scope="module")
 def engine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """The URL of a vLLM that serves the pocket model, whoever is killed around it."""
+    """Yield the URL of a vLLM that serves the pocket model and is never killed."""
     model = pick_models(PROJECT / "deployments" / "models.yaml", ("pocket",))["pocket"]
     with open_catalog(Home(tmp_path_factory.mktemp("engine"))) as catalog:
         with Engine("pocket", model, catalog) as address:
@@ -201,7 +202,7 @@ def engine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 @pytest.fixture(scope="module")
 def undisturbed(engine: str, tmp_path_factory: pytest.TempPathFactory) -> Store:
-    """The same sweep, run once to its end; its folder holds suite and models, too."""
+    """Run the same sweep once to its end; its folder also holds suite and models."""
     folder = tmp_path_factory.mktemp("undisturbed")
     (folder / "suite.yaml").write_text(SUITE)
     (folder / "models.yaml").write_text(MODELS.format(url=engine))
@@ -218,7 +219,7 @@ def undisturbed(engine: str, tmp_path_factory: pytest.TempPathFactory) -> Store:
 def test_random_kills_leave_the_rows_of_an_undisturbed_run(
     undisturbed: Store, tmp_path: Path
 ) -> None:
-    """Runs and gateways die at random moments; nothing is lost, doubled, or different."""
+    """Runs and gateways are killed at random moments; no row is lost, duplicated or different."""
     folder = undisturbed.root.parent
     shutil.copytree(folder / "tasks made", tmp_path / "home")
     store, rng = Store(tmp_path / "home"), Random(SEED)
@@ -238,7 +239,8 @@ def test_random_kills_leave_the_rows_of_an_undisturbed_run(
 
 @pytest.mark.skipif(not FULL, reason="test_crashes kills an engine; here with TUTTI_SWEEP_KILLS=50")
 def test_kills_of_runs_that_own_their_engine(tmp_path: Path) -> None:
-    """The run dies, its vLLM dies, the run dies while vLLM starts: each time all ends with it."""
+    """The run is killed, its vLLM is killed, and the run is killed while vLLM starts; each time all
+    processes end."""
     (tmp_path / "suite.yaml").write_text(OWN_ENGINE)
     store = Store(tmp_path / "home")
     made = store.run("synth", *_synth(OWN_ENGINE))
@@ -255,7 +257,8 @@ def test_kills_of_runs_that_own_their_engine(tmp_path: Path) -> None:
 
 
 def _all_accounted_for(sweep: Disturbed) -> None:
-    """Every sample counts once; every other attempt is on record, with its number and reason."""
+    """Check that every sample counts once and every other attempt is recorded with its number and
+    reason."""
     store = sweep.store
     samples = store.sql("select sum(samples)::int n from cells")[0]["n"]
     assert store.sql(f"select count(*) n, count(distinct sample_id) of from {COUNTED}") == [
@@ -294,6 +297,6 @@ def _models(folder: Path) -> str:
 
 
 def _synth(suite: str) -> tuple[str, ...]:
-    """The flags of `tutti synth` that make a suite's tasks."""
+    """Return the flags of `tutti synth` that generate a suite's tasks."""
     count = suite.rpartition("test_per_family: ")[2].strip(" }\n")
     return ("--families", "module,parameter,expression", "--train", "0", "--test", count)

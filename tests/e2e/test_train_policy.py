@@ -1,5 +1,5 @@
-"""GRPO with the real vLLM, gateway and agent loop: it runs, resumes after kill -9, and what the
-engine serves after a change of weights is what the new weights say."""
+"""Tests of GRPO with the real vLLM, gateway and agent loop: it runs, resumes after kill -9, and the
+engine serves the new weights after an update."""
 
 import json
 import os
@@ -51,8 +51,8 @@ def folder(tmp_path: Path) -> Path:
 
 
 def test_a_job_that_is_killed_goes_on_and_doubles_nothing(folder: Path) -> None:
-    """Killed with all its processes in the middle; then each sample counted once, each step once,
-    the weights of each call on record, and the checkpoint's lineage whole."""
+    """All its processes are killed in the middle; afterwards each sample and each step counts once,
+    the weights of each call are recorded, and the checkpoint's lineage is complete."""
     home = storage.Home(folder / "home")
     environment = os.environ | {"TUTTI_HOME": str(home.root)}
     child = subprocess.Popen(

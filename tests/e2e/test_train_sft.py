@@ -1,4 +1,5 @@
-"""`tutti train sft` on the pocket: killed in the middle, it goes on, and nothing is there twice."""
+"""Tests of `tutti train sft` with the pocket model: a training that is killed in the middle resumes
+without duplicates."""
 
 import json
 import os
@@ -32,7 +33,7 @@ save_every_s: 0.001
 
 
 def sums(count: int) -> str:
-    """Conversations about sums, one a line."""
+    """Return conversations about sums, one per line."""
     rng, lines = Random(0), []
     for _ in range(count):
         one, other = rng.randint(10, 99), rng.randint(10, 99)
@@ -45,7 +46,7 @@ def sums(count: int) -> str:
 
 
 def reported(log: Path) -> dict[int, dict[str, Any]]:
-    """The steps that a trainer's log tells, each once."""
+    """Return the steps in a trainer's log, each once."""
     lines = [line for line in log.read_text().splitlines() if line.startswith('{"step"')]
     rows = [json.loads(line) for line in lines if line.endswith("}")]
     found = {row["step"]: row for row in rows}
@@ -54,7 +55,7 @@ def reported(log: Path) -> dict[int, dict[str, Any]]:
 
 
 def kill_in_the_middle(store: Store, words: list[str]) -> dict[int, dict[str, Any]]:
-    """Start a training, kill its process group at a step; returns the steps that it told."""
+    """Start a training, kill its process group at a step, and return the reported steps."""
     run = subprocess.Popen(
         [*TUTTI, *words],
         cwd=PROJECT,
@@ -78,7 +79,8 @@ def kill_in_the_middle(store: Store, words: list[str]) -> dict[int, dict[str, An
 
 
 def test_a_killed_training_goes_on_to_one_checkpoint(store: Store, tmp_path: Path) -> None:
-    """Card, steps, artifact and lineage; asked for again it is reused."""
+    """The card, steps, artifact and lineage are correct; a repeated request reuses the
+    checkpoint."""
     (tmp_path / "said.jsonl").write_text(sums(80))
     job = tmp_path / "job.yaml"
     job.write_text(JOB.replace("FILE", str(tmp_path / "said.jsonl")))
@@ -118,7 +120,8 @@ def _age(path: Path) -> int:
 
 
 def _check_files(folder: Path, card: dict[str, Any], store: Store) -> None:
-    """The checkpoint, the best one and the card, and nothing that a kill left."""
+    """Check that there are only the checkpoint, the best one and the card, and no remains of the
+    kill."""
     assert json.loads((folder / "card.json").read_text()) == card
     for each in (folder, folder / "best"):
         assert (each / "model.safetensors").is_file() and (each / "tokenizer.json").is_file()
@@ -130,7 +133,7 @@ def _check_files(folder: Path, card: dict[str, Any], store: Store) -> None:
 
 
 def _check_lineage(home: Home, made: str, card: dict[str, Any]) -> None:
-    """From the base and the set to what an engine would serve."""
+    """Check the lineage from the base and the set to the served checkpoint."""
     with open_catalog(home) as catalog:
         assert catalog.parents(made) == sorted([card["base"], card["training_set"]])
         served = [each for each in catalog.children(made) if each.startswith("checkpoint:")]
@@ -143,7 +146,7 @@ def _check_lineage(home: Home, made: str, card: dict[str, Any]) -> None:
 def test_a_base_in_shards_from_the_hubs_cache_trains_as_the_whole_one(
     store: Store, tmp_path: Path
 ) -> None:
-    """Named by its commit, with no Hub to ask: every loss is the same, and so are the weights."""
+    """The base is named by its commit without a Hub; all losses and the weights are equal."""
     (tmp_path / "said.jsonl").write_text(sums(40))
     shards = split_checkpoint(POCKET, tmp_path / "shards", 3)
     make_cache(tmp_path / "hub", "org/pocket", "a" * 40, shards)

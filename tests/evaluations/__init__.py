@@ -1,1 +1,1 @@
-"""The evaluations of the systems that tutti unites, whole, on scripted models."""
+"""End-to-end tests of the integrated systems' evaluations, with scripted models."""

@@ -1,7 +1,7 @@
-"""Scripted models behind one endpoint, and sweeps over them by the command that a user types.
+"""Scripted models behind one endpoint, and sweeps of them by the command that a user types.
 
-The orchestrator searches once, then has an expert answer; judges say what their publisher's rule
-reads; the solver is right at three of four numbers, always the same.
+The orchestrator searches once, then calls an expert for the answer; judges reply in the format of
+their publisher's rule; the solver is correct for three of four numbers, always the same.
 """
 
 import json
@@ -25,12 +25,13 @@ Reply = Callable[[dict[str, Any]], dict[str, Any]]
 
 
 def text_of(body: dict[str, Any]) -> str:
-    """All that a request's messages say."""
+    """Return the text of all messages of a request."""
     return "\n".join(str(message.get("content") or "") for message in body["messages"])
 
 
 def orchestrate(body: dict[str, Any]) -> dict[str, Any]:
-    """Search until the fact is there, then answer; the first expert that the tool offers."""
+    """Search until the fact is in the prompt, then answer with the first expert that the tool
+    offers."""
     if "tools" not in body:  # the first call of a run
         return {"content": "yes"}
     name = "answer" if FACT in text_of(body) else "search"
@@ -43,12 +44,12 @@ def orchestrate(body: dict[str, Any]) -> dict[str, Any]:
 
 
 def expert(_: dict[str, Any]) -> dict[str, Any]:
-    """A query and an answer: each reader takes its part."""
+    """Return a query and an answer in one text; each parser reads its part."""
     return {"content": "<query>what is the number of the record</query>\nIt is \\boxed{42}."}
 
 
 def judged(body: dict[str, Any]) -> dict[str, Any]:
-    """A verdict in the form of whichever rule asks: right where the answer has 42."""
+    """Return a verdict in the format of the requesting rule: correct if the answer contains 42."""
     right = "42" in text_of(body).split("answer", 1)[-1]
     fields = {"extracted_final_answer": "42", "reasoning": "", "confidence": 70}
     hle = json.dumps(fields | {"correct": "yes" if right else "no"})
@@ -58,8 +59,8 @@ def judged(body: dict[str, Any]) -> dict[str, Any]:
 
 
 def solve(body: dict[str, Any]) -> dict[str, Any]:
-    """Adds the two numbers of the question; wrong at sums that 4 divides. The seed changes the
-    wrong answer, so that trials differ."""
+    """Add the two numbers of the question; sums divisible by 4 are answered wrongly. The seed
+    changes the wrong answer, so that trials differ."""
     words = text_of(body).replace("?", " ").replace("+", " + ").split()
     if "+" not in words:  # the first call of a run, which asks whether anybody is there
         return {"content": "yes"}
@@ -78,7 +79,7 @@ PLAYERS: dict[str, Reply] = {
 
 @contextmanager
 def players(folder: Path, **more: Reply) -> Iterator[Path]:
-    """The endpoint and its registry; `more` replace players."""
+    """Run the endpoint and yield its registry; `more` replaces players."""
     known = PLAYERS | more
 
     def reply(body: dict[str, Any]) -> dict[str, Any]:
@@ -93,7 +94,7 @@ def players(folder: Path, **more: Reply) -> Iterator[Path]:
 
 
 def sweep(folder: Path, registry: Path, suite: dict[str, Any]) -> list[dict[str, Any]]:
-    """`tutti sweep run` of a suite; its attempts with their newest score."""
+    """Run `tutti sweep run` for a suite and return its attempts with their newest score."""
     file = folder / f"{suite['name']}.yaml"
     file.write_text(yaml.safe_dump(suite))
     done = tutti("sweep", "run", str(file), "--models", str(registry))
@@ -108,7 +109,7 @@ def sweep(folder: Path, registry: Path, suite: dict[str, Any]) -> list[dict[str,
 
 
 def tutti(*arguments: str) -> str:
-    """What a command prints; it must succeed. In a process of its own, as a user runs it."""
+    """Run a command in its own process, as a user does, and return its output; it must succeed."""
     done = subprocess.run(
         [sys.executable, "-c", START, *arguments],
         env=os.environ | {"COLUMNS": "80"},

@@ -1,5 +1,6 @@
-"""API-Bank's level 3, calls by execution, and FlowBench, end to end on scripted models and on files
-made up in the publishers' formats (theirs cannot be had offline)."""
+"""Tests of API-Bank's level 3, calls by execution, and FlowBench, end to end with scripted models
+and files constructed in the publishers' formats, because the originals are not available
+offline."""
 
 import json
 import sys
@@ -23,21 +24,21 @@ SEARCHER = "ToolSearcher"
 
 
 def calling(name: str, arguments: dict[str, Any]) -> dict[str, Any]:
-    """A reply that makes a call."""
+    """Return a reply that makes a call."""
     function = {"name": name, "arguments": json.dumps(arguments)}
     call = {"id": f"call-{name}", "type": "function", "function": function}
     return {"content": None, "tool_calls": [call], "finish_reason": "tool_calls"}
 
 
 def made_by(body: dict[str, Any]) -> list[str]:
-    """The names of the calls in a request's messages."""
+    """Return the names of the calls in a request's messages."""
     calls = [call for message in body["messages"] for call in message.get("tool_calls") or ()]
     return [call["function"]["name"] for call in calls]
 
 
 def test_api_bank_level_3(tmp_path: Path) -> None:
-    """``lv3_evaluator.py``: a sample with one wrong call is wrong, so of four samples with one such
-    (4 - 1) / 4 are right. The agent searches for each tool, and calls what it found."""
+    """By ``lv3_evaluator.py``, a sample with one wrong call is wrong, so with one such sample of
+    four (4 - 1) / 4 are correct. The agent searches for each tool and calls the one returned."""
     samples = []
     for number in range(4):
         city = f"city {number}"
@@ -84,8 +85,8 @@ select avg(whole::int) share from (
 
 
 def test_api_bank_level_3_by_execution(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """``lv3_evaluator.py``: each call after the gold ones, executed, and checked by the gold API;
-    accuracy by call and by sample. Keywords of the model's own find the tool."""
+    """As in ``lv3_evaluator.py``, each call is executed after the gold ones and checked by the gold
+    API, with accuracy by call and by sample. The model's own keywords find the tool."""
     (tmp_path / "tool_manager.py").write_text(LEVEL_3_MANAGER)
     (tmp_path / "api_call_extraction.py").write_text(PARSER)
     monkeypatch.setenv("TUTTI_HARNESS_API_BANK", sys.executable)
@@ -112,8 +113,9 @@ def test_api_bank_level_3_by_execution(tmp_path: Path, monkeypatch: pytest.Monke
 
 
 def test_api_bank_by_execution(checkout: Path, tmp_path: Path) -> None:
-    """``evaluator.py``: `data.rule: executed` runs the call. The rule from recorded results calls a
-    further argument wrong, whose execution gives the gold result; `tutti score` tells both."""
+    """As in ``evaluator.py``, `data.rule: executed` runs the call. The rule from recorded results
+    rejects a call with an additional argument whose execution gives the gold result; `tutti score`
+    applies both rules."""
     dialogue = checkout / "lv1-lv2-samples" / "level-1-given-desc" / "one.jsonl"
     gold = {"role": "API", "api_name": "Note", "param_dict": GOLD, "result": RESULT}
     lines(dialogue, [{"role": "User", "text": "note tea"}, gold])
@@ -141,7 +143,7 @@ def test_api_bank_by_execution(checkout: Path, tmp_path: Path) -> None:
 def test_execution_without_a_checkout_is_refused_at_the_start(
     checkout: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Before a model is asked, with what to do."""
+    """The error is raised before a model is called and says how to fix it."""
     monkeypatch.delenv("TUTTI_API_BANK")
     monkeypatch.setenv("TUTTI_HARNESS_API_BANK", f"{sys.executable}-none")
     data = {"source": str(checkout), "rule": "executed"}
@@ -157,7 +159,7 @@ APIS = [
 
 
 def turn(number: int, thought: dict[str, str], response: str = "") -> dict[str, Any]:
-    """A turn as FlowBench's programs read it."""
+    """Return a turn in the format of FlowBench's programs."""
     messages = [{"role": "system", "content": "workflow"}]
     messages.append({"role": "user", "content": f"turn {number}"})
     row = {"id": f"s{number}_agent_turn1", "messages": messages, "apis": APIS}
@@ -165,9 +167,9 @@ def turn(number: int, thought: dict[str, str], response: str = "") -> dict[str, 
 
 
 def test_flowbench_turns(tmp_path: Path) -> None:
-    """``turn_metric_display.py``: precision and recall of calls and parameters are sums over the
-    turns; a text that differs is right if the judge says so; a reply without a gold call counts as
-    a prediction if it makes one."""
+    """As in ``turn_metric_display.py``, precision and recall of calls and parameters are sums over
+    the turns, a different text is correct if the judge accepts it, and a reply without a gold call
+    counts as a prediction if it makes a call."""
     find = {"Action": "find", "Action Input": json.dumps({"what": "green tea"})}
     buy = {"Action": "buy", "Action Input": json.dumps({"n": 2})}
     lines(
@@ -207,8 +209,8 @@ def test_flowbench_turns(tmp_path: Path) -> None:
 
 
 def test_flowbench_sessions(tmp_path: Path) -> None:
-    """``session_simulate.py`` and its metrics: a simulated user, APIs with listed and invented
-    answers, success and progress by the judge, calls counted."""
+    """As in ``session_simulate.py`` and its metrics, there is a simulated user, APIs have listed
+    and generated results, the judge decides success and progress, and calls are counted."""
     both, one = session_row(), session_row(user_target="one tea")
     lines(tmp_path / "flow" / "shop.jsonl", [both, one])
     (tmp_path / "flow" / "knowledge.json").write_text(json.dumps(KNOWLEDGE))

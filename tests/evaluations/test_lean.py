@@ -1,4 +1,5 @@
-"""miniF2F from suite to report: a scripted prover, a stand-in for Lean in the sandbox."""
+"""Tests of miniF2F from suite to report, with a scripted prover and a fake of Lean in the
+sandbox."""
 
 import json
 import os
@@ -30,7 +31,7 @@ SUITE = {
 
 
 def prove(body: dict[str, Any]) -> dict[str, Any]:
-    """The proof of the theorem that the prompt names."""
+    """Return the proof of the theorem that the prompt names."""
     text = text_of(body)
     name = next((name for name in STEPS if f"theorem {name} :" in text), None)
     if name is None:  # the first call of a run, which asks whether anybody is there
@@ -61,8 +62,8 @@ def _store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_sweep_and_the_other_rule(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The published rule takes a proof by a further axiom; ours, over the same answers, does
-    not."""
+    """The published rule accepts a proof with an additional axiom; ours rejects it for the same
+    answers."""
     monkeypatch.setenv("TUTTI_LEAN_COMMAND", stand_in_command())
     with players(tmp_path, solver=prove) as registry:
         rows = sweep(tmp_path, registry, SUITE)
@@ -82,7 +83,7 @@ def test_a_sweep_and_the_other_rule(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 
 
 def test_without_lean_nothing_starts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Before any call, with the commands that make a project."""
+    """The error is raised before any call and lists the commands that create a project."""
     monkeypatch.delenv("TUTTI_LEAN_COMMAND", raising=False)
     (tmp_path / "proofs.yaml").write_text(yaml.safe_dump(SUITE))
     with players(tmp_path, solver=prove) as registry:

@@ -1,5 +1,5 @@
-"""m&m's in both forms, end to end on a scripted model and on a file made up in its format: who is
-right, and the evaluator's figures in the report."""
+"""Tests of m&m's in both forms, end to end with a scripted model and a constructed file: verdicts,
+and the evaluator's figures in the report."""
 
 import json
 from pathlib import Path
@@ -28,7 +28,7 @@ GOLD = {request: [FOUND, COUNTED] if "Count" in request else [CAPTION] for reque
 
 
 def program(plan: list[dict[str, Any]]) -> str:
-    """A plan as people write it."""
+    """Return a plan as a Python program."""
     called = {"object detection": "output0 = object_detection(image='b.jpg')"}
     called["count"] = "output1 = count(objects=output0['objects'])"
     called["image captioning"] = "output0 = image_captioning(image='a.jpg')"
@@ -38,7 +38,7 @@ def program(plan: list[dict[str, Any]]) -> str:
 
 @pytest.mark.parametrize("form", ["mnms", "mnms-code"])
 def test_plans(tmp_path: Path, form: str) -> None:
-    """Three of four right by tools; the fourth is right in half."""
+    """Three of four plans have the correct tools; the fourth is half correct."""
     rows = [
         {"id": nth, "user_request": request, "plan_str": str(plan), "alt_plans_str": "[]"}
         | {"code_str": program(plan)}

@@ -1,6 +1,6 @@
-"""The evaluation commands of the originals as tutti's suites, end to end on scripted models.
+"""Tests of the originals' evaluation commands as tutti suites, end to end with scripted models.
 
-What each must give is known: who is right, by which publisher's rule, with which metrics.
+The expected results are known: the correct answers, each publisher's rule and its metrics.
 docs/evaluations.md has the commands side by side.
 """
 
@@ -40,14 +40,14 @@ def _store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def suite(name: str, benchmark: str, **fields: Any) -> dict[str, Any]:
-    """One cell of two sessions, passed through."""
+    """Return a suite with one cell of two sessions and the policy passthrough."""
     base = {"name": name, "benchmark": benchmark, "concurrency": [2], "policies": ["passthrough"]}
     return base | {"model": "solver"} | fields
 
 
 def test_nemo_skills_repeated_samples(tmp_path: Path) -> None:
-    """``ns eval --benchmarks=gsm8k:4,aime25:8``: pass@k, majority@k and the average of k, from
-    samples whose answers are known: half of the tasks are right in every trial."""
+    """The suite for ``ns eval --benchmarks=gsm8k:4,aime25:8`` gives pass@k, majority@k and the
+    average of k from known samples: half of the tasks are correct in every trial."""
     lines(tmp_path / "gsm8k/test.jsonl", SUMS + EVEN)
     aime = [{"id": n, "problem": f"What is {n} + {n + 1}?", "answer": 2 * n + 1} for n in (1, 2, 3)]
     lines(tmp_path / "aime/test.jsonl", aime)
@@ -72,7 +72,7 @@ def test_nemo_skills_repeated_samples(tmp_path: Path) -> None:
 
 @pytest.fixture
 def documents(tmp_path: Path) -> str:
-    """The folder of an index that holds the fact."""
+    """Return the folder of an index that contains the fact."""
     texts = [FACT, "Another page about tea.", "A page about trains to Bergen."]
     lines(tmp_path / "docs.jsonl", [{"id": f"d{n}", "text": text} for n, text in enumerate(texts)])
     return tutti("index", str(tmp_path / "docs.jsonl")).strip().splitlines()[-1]
@@ -82,8 +82,9 @@ def documents(tmp_path: Path) -> str:
 def test_toolorchestra_with_experts_and_search(
     tmp_path: Path, documents: str, benchmark: str, rule: str | None
 ) -> None:
-    """``eval_frames.py`` and ``eval_hle.py``: the orchestrator searches, an expert answers, the
-    judge decides by the publisher's rule or by ToolOrchestra's; every call is priced by role."""
+    """As in ``eval_frames.py`` and ``eval_hle.py``, the orchestrator searches, an expert answers,
+    and the judge decides by the publisher's rule or ToolOrchestra's; every call is priced by
+    role."""
     asked = "What number does the record say?"
     given = [{"id": f"q{n}", "question": f"{asked} ({n})", "answer": a} for n, a in ((1, "42"),)]
     given.append({"id": "q2", "question": f"{asked} (2)", "answer": "7"})
@@ -121,7 +122,7 @@ def test_toolorchestra_with_experts_and_search(
 @pytest.mark.parametrize("benchmark", ["hle", "frames"])
 def test_toolorchestras_own_files_and_retriever(tmp_path: Path, benchmark: str) -> None:
     """The suite that `tutti init --model-config --tools` writes searches with ToolOrchestra's own
-    service: each request has the question's id, and `retrievals` says whose index it was."""
+    service: each request has the question's id, and `retrievals` names the index's owner."""
     given = [
         {"id": f"{benchmark}____{n}", "question": f"What number? ({n})", "answer": "42"}
         for n in (1, 2)
@@ -157,8 +158,8 @@ def test_toolorchestras_own_files_and_retriever(tmp_path: Path, benchmark: str) 
 
 
 def test_thunderagents_hle_sweep_scaled_down(tmp_path: Path, documents: str) -> None:
-    """The shipped suite `thunderagent-hle` with fewer sessions: every policy gives the same
-    answers, and a row of figures."""
+    """The shipped suite `thunderagent-hle` with fewer sessions gives the same answers under every
+    policy, with a row of figures each."""
     rows = [
         {"id": f"q{n}", "question": f"What number does the record say? ({n})", "answer": "42"}
         for n in range(6)
@@ -184,8 +185,8 @@ def test_thunderagents_hle_sweep_scaled_down(tmp_path: Path, documents: str) -> 
 
 
 def test_api_bank_levels_1_to_3(data: Path, tmp_path: Path) -> None:
-    """``evaluator.py``: gold calls for every second item score by API-Bank's own rule what they
-    must."""
+    """As in ``evaluator.py``, gold calls for every second item get the scores of API-Bank's own
+    rule."""
     for level in (1, 2):
         name = f"api-bank-{level}"
         items = [item for item in load(name, data / "api-bank") if _sound(item)][:8]
@@ -205,7 +206,7 @@ def _sound(item: Task) -> bool:
 
 
 def _gold_of_every_second(items: list[Task]) -> Any:
-    """A solver that makes the gold call of every second item, and none of the others."""
+    """Return a solver that makes the gold call of every second item and no other call."""
     from tutti.tasks.benchmarks.benchmark import gold_calls
 
     known = {"\n".join(str(m.get("content") or "") for m in i.given): i for i in items}
@@ -225,8 +226,8 @@ def _gold_of_every_second(items: list[Task]) -> Any:
 
 
 def test_ifbench_and_math_odyssey(tmp_path: Path) -> None:
-    """IFBench's prompt-level loose accuracy, with an instruction that cannot be checked left out of
-    it; MathOdyssey's share of right answers."""
+    """IFBench has prompt-level loose accuracy without instructions that cannot be checked;
+    MathOdyssey has the share of correct answers."""
     kinds = ["format:no_whitespace", "count:numbers", "words:start_verb"]
     rows = [
         {"key": str(n), "prompt": f"Do {n}.", "instruction_id_list": [kind], "kwargs": [{"N": 9}]}
@@ -260,8 +261,8 @@ def test_ifbench_and_math_odyssey(tmp_path: Path) -> None:
 
 
 def test_evalplus_mbpp(tmp_path: Path) -> None:
-    """``evalplus.evaluate --dataset mbpp``: a right solution of complex numbers, one that only a
-    plus input shows wrong, and a function with a builtin's name."""
+    """The solutions for ``evalplus.evaluate --dataset mbpp`` are a correct one with complex
+    numbers, one that fails only on a plus input, and a function with a builtin's name."""
     tasks = (
         ("Mbpp/252", "convert", "return abs(x)", [["3+4j"]]),
         ("Mbpp/9001", "half", "return x / 2", [[4], [7]]),
@@ -295,7 +296,7 @@ def test_evalplus_mbpp(tmp_path: Path) -> None:
 
 
 def test_bigcodebench(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """``bigcodebench.evaluate``: two made-up tasks, one solved. With a third, which needs a
+    """``bigcodebench.evaluate`` has two constructed tasks, one solved. With a third, which needs a
     package, the sweep does not start."""
     monkeypatch.delenv("TUTTI_CODE_PYTHON", raising=False)
     made = PROJECT / "bench/evaluations/made/BigCodeBench.jsonl"

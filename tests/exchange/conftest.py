@@ -1,4 +1,4 @@
-"""The store's fixtures: an import ends in a store, with a catalog in SQLite and in PostgreSQL."""
+"""Fixtures of the store that imports write to, with a catalog in SQLite and in PostgreSQL."""
 
 from tests.storage.conftest import _no_store_of_the_user as _no_store_of_the_user
 from tests.storage.conftest import catalog as catalog

@@ -1,4 +1,4 @@
-"""What tests of importers share: files made of records, what was taken of them, and mutations."""
+"""Helpers of the importers' tests: files of records, imported attempts, and mutations."""
 
 import json
 from collections.abc import Callable, Iterable
@@ -19,28 +19,28 @@ Record = dict[str, Any]
 
 
 def write_lines(path: Path, records: Iterable[Any]) -> Path:
-    """A JSON Lines file of `records`; bytes and text are lines as they are."""
+    """Write a JSON Lines file of `records`; bytes and text are written as lines unchanged."""
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes(b"".join(line_of(record) + b"\n" for record in records))
     return path
 
 
 def line_of(record: Any) -> bytes:
-    """One line, without its end."""
+    """Return one line without its line end."""
     if isinstance(record, bytes):
         return record
     return record.encode() if isinstance(record, str) else json.dumps(record).encode()
 
 
 def write_json(path: Path, record: Any) -> Path:
-    """A JSON document."""
+    """Write a JSON document."""
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(json.dumps(record))
     return path
 
 
 def taken(imported: Iterable[ImportedItem]) -> tuple[list[ImportedAttempt], list[ImportIssue]]:
-    """Trials, each of which fits the store's tables, and problems."""
+    """Return the attempts, each of which fits the store's tables, and the issues."""
     trials: list[ImportedAttempt] = []
     problems: list[ImportIssue] = []
     for item in imported:
@@ -54,7 +54,8 @@ def taken(imported: Iterable[ImportedItem]) -> tuple[list[ImportedAttempt], list
 
 
 def check_fits(trial: ImportedAttempt) -> None:
-    """The store's tables hold the trial's rows; its calls and messages belong together."""
+    """Check that the store's tables accept the attempt's rows and that its calls and messages
+    belong together."""
     ids = {"attempt_id": "a"}
     to_arrow("attempts", [{**trial.outcome, **ids, "trial": trial.trial, "task_id": trial.task_id}])
     for name in ("messages", "calls", "tool_runs", "retrievals", "scores"):
@@ -72,17 +73,17 @@ STATUSES = ("ok", "limit", "model_error", "infra_error", "scorer_error", "cancel
 
 
 def keys(trials: Iterable[ImportedAttempt]) -> list[tuple[Any, ...]]:
-    """What makes a trial the same trial in the next import."""
+    """Return the identifying values of attempts, by which the next import recognises them."""
     return [(t.cell, t.task_id, t.trial, t.attempt) for t in trials]
 
 
 def said(problems: Iterable[ImportIssue]) -> list[tuple[int | None, str]]:
-    """Line and field of each problem."""
+    """Return the line and field of each issue."""
     return [(problem.line, problem.field) for problem in problems]
 
 
 def changed(record: Record, path: str, value: Any) -> Record:
-    """A copy of `record` with `value` at the dotted `path`; DROP takes it away."""
+    """Return a copy of `record` with `value` at the dotted `path`; DROP removes the field."""
     copy = json.loads(json.dumps(record))
     *parents, last = path.split(".")
     holder = copy
@@ -116,14 +117,14 @@ ODD_VALUES: st.SearchStrategy[Any] = st.recursive(
 
 @st.composite
 def mutations(draw: st.DrawFn, record: Record) -> Record:
-    """`record` with one value anywhere in it replaced by another, or taken away."""
+    """Draw a copy of `record` with one value replaced or removed."""
     paths = list(paths_of(record))
     return changed(record, draw(st.sampled_from(paths)), draw(st.just(DROP) | ODD_VALUES))
 
 
 @st.composite
 def mutated_lines(draw: st.DrawFn, record: Record) -> bytes:
-    """`record` as a line, with a value replaced or with bytes cut out, put in or changed."""
+    """Draw `record` as a line with a value replaced, or with bytes removed, inserted or changed."""
     if draw(st.booleans()):
         return line_of(draw(mutations(record)))
     line = line_of(record)
@@ -133,7 +134,7 @@ def mutated_lines(draw: st.DrawFn, record: Record) -> bytes:
 
 
 def paths_of(value: Any, path: str = "") -> Iterable[str]:
-    """The dotted path of every value in `value`."""
+    """Return the dotted path of every value in `value`."""
     members = value.items() if isinstance(value, dict) else enumerate(value)
     for name, inner in members:
         here = f"{path}.{name}" if path else str(name)
@@ -148,7 +149,8 @@ def check_others_are_kept(
     records: list[Record],
     line: bytes,
 ) -> None:
-    """With `line` for the second of `records`, no other line's trial is lost or changed."""
+    """Check that with `line` in place of the second record, no other line's attempt is lost or
+    changed."""
     write_lines(path, records)
     whole, problems = taken(read(path, "run"))
     assert not problems

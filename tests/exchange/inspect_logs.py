@@ -1,7 +1,7 @@
-"""Makes genuine Inspect logs with a mock model: ``python inspect_logs.py FOLDER``.
+"""Writes genuine Inspect logs with a mock model: ``python inspect_logs.py FOLDER``.
 
-Run in a process of its own: evaluations start threads and set up logging. The mock model's outputs
-carry their usage, for counting tokens would load a tokenizer from the network.
+It runs in its own process because evaluations start threads and configure logging. The mock model's
+outputs include their usage, because counting tokens would load a tokenizer from the network.
 """
 
 import sys

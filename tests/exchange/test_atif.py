@@ -1,4 +1,4 @@
-"""ATIF trajectories and Harbor's job folders."""
+"""Tests of ATIF trajectories and Harbor's job folders."""
 
 import json
 import tempfile
@@ -77,7 +77,7 @@ RESULT: Record = {
 
 
 def _ours() -> Record:
-    """What tutti's own exporter writes of an attempt."""
+    """Return the trajectory that tutti's own exporter writes for an attempt."""
     with tempfile.TemporaryDirectory() as folder:
         (path,) = write(iter([trial(1)]), Path(folder))
         found: Record = json.loads(path.read_text())
@@ -88,7 +88,7 @@ OURS = _ours()
 
 
 def job(folder: Path, **results: Record) -> Path:
-    """A job's folder with a trial for each result."""
+    """Write a job's folder with a trial for each result."""
     write_json(folder / "result.json", {"n_total_trials": len(results)})
     for name, result in results.items():
         write_json(folder / name / "result.json", result)
@@ -210,13 +210,13 @@ def test_a_minor_field_costs_itself(tmp_path: Path, path: str, value: Any, field
 )
 @given(mutations(TRAJECTORY))
 def test_no_trajectory_is_a_crash(tmp_path: Path, record: Record) -> None:
-    """One value anywhere replaced by another: taken or named."""
+    """A trajectory with any one value replaced is imported or reported."""
     found, problems = taken(read(write_json(tmp_path / "trajectory.json", record), "run"))
     assert found or problems
 
 
 def test_there_and_back(catalog: storage.Catalog, tmp_path: Path, monkeypatch: Any) -> None:
-    """Our own trajectories lose nothing but their retrievals, and come back as those they were."""
+    """Our own trajectories lose only their retrievals and are imported unchanged."""
     odd = trial(9, calls=[], tool_runs=[])
     odd.messages = [
         {"role": "developer", "content": "rules"},
@@ -264,7 +264,7 @@ def _all(found: Iterator[ImportedAttempt]) -> list[ImportedAttempt]:
 
 
 def test_a_written_trajectory_keeps_the_rules(tmp_path: Path) -> None:
-    """The rules of Harbor's validator that are more than types (its models were run on ours)."""
+    """The rules of Harbor's validator beyond types hold; its models were run on our output."""
     paths = write(iter([trial(1), trial(2, messages=[])]), tmp_path)
     for path in paths:
         document = json.loads(path.read_text())
@@ -292,7 +292,8 @@ def test_a_written_trajectory_keeps_the_rules(tmp_path: Path) -> None:
 def test_a_trial_of_ours_without_its_place_is_named(
     tmp_path: Path, catalog: storage.Catalog, path: str, value: Any
 ) -> None:
-    """It was "other imports enter the same attempts; try again later", again and again."""
+    """The error used to be "other imports enter the same attempts; try again later" at every
+    try."""
     file = write_json(tmp_path / "trajectory.json", changed(OURS, path, value))
     report = load(catalog, read(file, "run"), "atif")
     assert report.taken == 0

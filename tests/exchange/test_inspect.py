@@ -1,4 +1,5 @@
-"""Inspect logs: genuine ones in, ours out and back, broken ones named."""
+"""Tests of Inspect logs: genuine ones are imported, ours are exported and imported again, broken
+ones are reported."""
 
 import json
 import subprocess
@@ -31,7 +32,7 @@ MAKE = Path(__file__).with_name("inspect_logs.py")
 
 @pytest.fixture(scope="module")
 def logs(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Logs of real evaluations: tools, several epochs and scorers, errors, a limit, JSON."""
+    """Return logs of real evaluations: tools, several epochs and scorers, errors, a limit, JSON."""
     folder = tmp_path_factory.mktemp("logs")
     done = subprocess.run([sys.executable, str(MAKE), str(folder)], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
@@ -40,7 +41,7 @@ def logs(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def exported(catalog: storage.Catalog, logs: Path, tmp_path: Path) -> Path:
-    """The same, imported and exported again."""
+    """Return the same logs, imported and exported again."""
     load(catalog, read(logs, "x"), "inspect")
     out = tmp_path / "out"
     out.mkdir()
@@ -55,7 +56,7 @@ def _stored(home: storage.Home) -> Iterator[ImportedAttempt]:
 
 
 def _comparable(trials: Iterator[ImportedAttempt]) -> dict[Any, Row]:
-    """Trials by what they are of, without what names the store they lie in."""
+    """Return attempts by their sample, without the fields that name the store."""
     return {
         (t.cell.benchmark, t.cell.model, t.task_id, t.trial, t.attempt): {
             name: value for name, value in vars(t).items() if name not in ("cell", "origin")
@@ -128,7 +129,7 @@ def test_twice_adds_nothing(catalog: storage.Catalog, logs: Path) -> None:
 def test_there_and_back(
     catalog: storage.Catalog, exported: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Nothing is lost on the way through a log of ours, and our own store takes none of it."""
+    """Nothing is lost in our own log, and our own store imports none of it."""
     before = counts(catalog.home)
     assert load(catalog, read(exported, "x"), "inspect").taken == 0
     assert counts(catalog.home) == before
@@ -192,7 +193,7 @@ def test_inspect_reads_what_we_write(exported: Path) -> None:
 
 
 def test_a_trial_without_calls_still_has_a_transcript(tmp_path: Path) -> None:
-    """Events drawn from the messages are shown, and taken for no calls on the way back."""
+    """Events derived from the messages are shown and are not imported as calls."""
     bare = trial(0, calls=[], tool_runs=[], scores=[], origin="attempt:1")
     bare.messages[1].pop("call_id")
     bare.messages += [
@@ -265,7 +266,8 @@ def test_a_bad_sample_is_named_and_the_others_are_taken(exported: Path, tmp_path
 
 
 def test_odd_values(exported: Path, tmp_path: Path, catalog: storage.Catalog) -> None:
-    """NUL, half a surrogate pair, NaN and images: stored as they are, or named; never a crash."""
+    """NUL, a lone surrogate, NaN and images are stored unchanged or reported; none causes a
+    crash."""
     source = next(exported.glob("*limited*.eval"))
     path = tmp_path / "odd.eval"
     with ZipFile(source) as old, ZipFile(path, "w", ZIP_DEFLATED) as new:
@@ -296,7 +298,7 @@ def test_odd_values(exported: Path, tmp_path: Path, catalog: storage.Catalog) ->
 def test_a_log_of_2000_samples_is_read_in_portions(
     logs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """When a portion is read the samples of most before it are gone."""
+    """When a portion is read, most samples of the earlier portions have been freed."""
     path = tmp_path / "large.eval"
     (trial,) = _of(taken(read(logs, "x"))[0], "limited")
     (small,) = write(iter([trial]), tmp_path)

@@ -1,4 +1,4 @@
-"""Lines and fields of foreign files: what is broken is named, the rest is read."""
+"""Tests of lines and fields of foreign files: broken parts are reported, the rest is read."""
 
 import gzip
 import json
@@ -27,7 +27,7 @@ from tutti.tasks.exchange.base.imported import ImportIssue
 
 
 def read(path: Path, data: bytes) -> tuple[list[tuple[int | None, Any]], list[str]]:
-    """Lines with their objects, and problems as text without the file's name."""
+    """Return the lines with their objects, and the issues as text without the file name."""
     path.write_bytes(data)
     lines: list[tuple[int | None, Any]] = []
     problems: list[ImportIssue] = []
@@ -42,12 +42,12 @@ def read(path: Path, data: bytes) -> tuple[list[tuple[int | None, Any]], list[st
 
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
-    """A file to read."""
+    """Return the path of a file to read."""
     return tmp_path / "f.jsonl"
 
 
 def fields(**data: Any) -> Fields:
-    """A record of line 3 of file f."""
+    """Return a record of line 3 of file f."""
     return Fields(Path("f"), 3, data)
 
 
@@ -56,12 +56,12 @@ KINDS: dict[str, Kind[Any]] = {"integer": INTEGER, "integers": TOKENS, "numbers"
 
 
 def value_of(record: Fields, kind: str, name: str) -> Any:
-    """The value of the field `name`, read as `kind`."""
+    """Return the field `name`, read as `kind`."""
     return record.read(name, KINDS[kind]) if kind in KINDS else getattr(record, kind)(name)
 
 
 def test_objects_come_with_their_line_numbers(path: Path) -> None:
-    """Blank lines count and are passed over; a byte order mark and CR LF do no harm."""
+    """Blank lines are counted and skipped; a byte order mark and CR LF are accepted."""
     data = b'\xef\xbb\xbf{"a": 1}\r\n\n   \n{"a": "\xc3\xa9"}'
     assert read(path, data) == ([(1, {"a": 1}), (4, {"a": "é"})], [])
 
@@ -171,7 +171,7 @@ def test_no_bytes_make_the_reader_fail(
     ],
 )
 def test_a_value_of_the_wrong_type_is_named(kind: str, value: Any, wanted: str) -> None:
-    """Nothing is guessed: the value is left out, and the problem says file, line, field, value."""
+    """The value is left out, not guessed, and the issue names file, line, field and value."""
     record = fields(a={"b": value})
     found = value_of(record.inner("a"), kind, "b")
     assert not (found.data if isinstance(found, Fields) else found)
@@ -208,21 +208,21 @@ def test_a_value_of_the_right_type_is_taken(kind: str, value: Any, found: Any) -
 
 @pytest.mark.parametrize("value", [[1, "2"], [1, -1], [2**31], [True], [1.0]])
 def test_a_list_of_tokens_is_whole_or_not_taken(value: list[Any]) -> None:
-    """The problem names the place in the list."""
+    """The issue names the position in the list."""
     record = fields(a=value)
     assert record.read("a", TOKENS) is None
     assert record.problems[0].field == f"a.{len(value) - 1}"
 
 
 def test_log_probabilities_are_finite_numbers_of_32_bits() -> None:
-    """What the store's column cannot hold is named."""
+    """A value that the store's column cannot hold is reported."""
     record = fields(a=[-0.1, 1e39], b=[None], c=["x"])
     assert [record.read(name, LOGPROBS) for name in "abc"] == [None] * 3
     assert [problem.field for problem in record.problems] == ["a.1", "b.0", "c.0"]
 
 
 def test_a_record_without_what_it_needs_is_refused() -> None:
-    """`take` gives its problems and goes on."""
+    """`take` returns its issues and continues."""
 
     def of(record: Fields) -> list[ImportIssue]:
         record.needed("id", record.identity("id"))
@@ -241,7 +241,8 @@ def test_a_record_without_what_it_needs_is_refused() -> None:
 
 
 def test_messages_come_in_every_form_of_tool_calls() -> None:
-    """OpenAI's, flat ones, JSON text, arguments as an object, and items of the responses API."""
+    """The forms are OpenAI's, flat calls, JSON text, arguments as an object, and items of the
+    responses API."""
     calls = [
         {"id": "1", "type": "function", "function": {"name": "f", "arguments": '{"x": 1}'}},
         {"id": "2", "name": "g", "arguments": {"y": 2}},

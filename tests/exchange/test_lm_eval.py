@@ -1,4 +1,5 @@
-"""Samples of lm-evaluation-harness 0.4.13, in the shape that a run with its dummy model wrote."""
+"""Tests of the samples of lm-evaluation-harness 0.4.13, in the format that a run with its dummy
+model writes."""
 
 import json
 from pathlib import Path
@@ -40,7 +41,7 @@ RESULTS = {
 
 
 def sample(doc_id: Any = 0, name: str = "strict-match", value: Any = 1.0, **more: Any) -> Record:
-    """A line of a task that writes, with one filter's score."""
+    """Return a line of a generation task with one filter's score."""
     return {
         "doc_id": doc_id,
         "doc": {"q": "What is 0+0?", "a": "0"},
@@ -58,7 +59,7 @@ def sample(doc_id: Any = 0, name: str = "strict-match", value: Any = 1.0, **more
 
 
 def choice(doc_id: Any = 0, **more: Any) -> Record:
-    """A line of a multiple-choice task: a request for each choice."""
+    """Return a line of a multiple-choice task with a request for each choice."""
     choices = [" red", " green", " blue"]
     return {
         "doc_id": doc_id,
@@ -81,18 +82,18 @@ def choice(doc_id: Any = 0, **more: Any) -> Record:
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """What a run writes, named after the model."""
+    """Return the output folder of a run, named after the model."""
     write_json(tmp_path / "org__tiny" / f"results_{TIME}.json", RESULTS)
     return tmp_path / "org__tiny"
 
 
 def samples(folder: Path, records: list[Any], task: str = "toy") -> Path:
-    """A file of samples with the harness's name."""
+    """Write a file of samples under the harness's file name."""
     return write_lines(folder / f"samples_{task}_{TIME}.jsonl", records)
 
 
 def test_a_document_becomes_a_trial_with_a_score_for_each_filter(folder: Path) -> None:
-    """All lines of one filter come before the next; the first filter's metric decides."""
+    """All lines of one filter precede the next; the metric of the first filter decides."""
     lines = [sample(0), sample(1, value=0.0)]
     lines += [sample(0, "flexible", 0.0, filtered_resps=["It is 0"]), sample(1, "flexible")]
     trials, problems = taken(read(samples(folder, lines), "run"))
@@ -127,7 +128,7 @@ def test_each_response_is_a_call(folder: Path) -> None:
 
 
 def test_likelihoods_are_in_the_scores_detail(folder: Path) -> None:
-    """A request for each choice; the likeliest is the answer."""
+    """There is a request for each choice; the most likely choice is the answer."""
     ((trial,), problems) = taken(read(samples(folder, [choice()], "mc"), "run"))
     assert problems == []
     assert [message["content"] for message in trial.messages] == ["Colour?"]
@@ -148,7 +149,7 @@ def test_likelihoods_are_in_the_scores_detail(folder: Path) -> None:
 
 
 def test_unconditional_likelihoods_are_no_choices(folder: Path) -> None:
-    """acc_mutual_info asks for every choice again without the question."""
+    """acc_mutual_info requests every choice again without the question."""
     record = choice()
     record["arguments"]["gen_args_3"] = {"arg_0": "", "arg_1": " red"}
     record["resps"].append([["-0.001", "True"]])
@@ -158,7 +159,7 @@ def test_unconditional_likelihoods_are_no_choices(folder: Path) -> None:
 
 
 def test_a_likelihood_that_is_no_number_is_named(folder: Path) -> None:
-    """It is left out, never NaN; without it no choice is the likeliest."""
+    """The value is left out, never NaN; without it no choice is the most likely."""
     records = [changed(choice(), "resps.1.0.0", text) for text in ("nan", "-inf", "x", None)]
     for record in records:
         ((trial,), problems) = taken(read(samples(folder, [record], "mc"), "run"))
@@ -168,7 +169,7 @@ def test_a_likelihood_that_is_no_number_is_named(folder: Path) -> None:
 
 
 def test_a_metric_over_all_documents_keeps_its_parts(folder: Path) -> None:
-    """Perplexities are made of sums; where lower is better 1 is not correct."""
+    """Perplexities are computed from sums; for a metric where lower is better, 1 is not correct."""
     record = choice(metrics=["word_perplexity", "loss"], word_perplexity=[-0.9, 5], loss=1.0)
     record |= {"arguments": {"gen_args_0": {"arg_0": "a text"}}, "resps": [["-0.9"]]}
     record |= {"filtered_resps": ["-0.9"]}
@@ -196,7 +197,7 @@ def test_a_chat_template_makes_messages_of_the_prompt(folder: Path) -> None:
 
 
 def test_older_lines_are_read_too(folder: Path) -> None:
-    """Arguments as lists, no list of metrics, no filter, booleans."""
+    """Older lines have arguments as lists, no list of metrics, no filter, and booleans."""
     record = sample(value=True, arguments=[["Q", SETTINGS]])
     del record["metrics"], record["filter"]
     ((trial,), problems) = taken(read(samples(folder, [record]), "run"))
@@ -223,7 +224,7 @@ def test_the_model_is_found_where_it_is_told(tmp_path: Path, folder: Path) -> No
 
 
 def test_a_folder_is_read_with_its_tasks(tmp_path: Path, folder: Path) -> None:
-    """Broken results beside the samples are named once."""
+    """Broken results beside the samples are reported once."""
     samples(folder, [sample()])
     samples(folder, [choice()], "mc")
     trials, problems = taken(read(tmp_path, "run"))
@@ -248,7 +249,7 @@ def test_a_document_that_comes_twice_is_named(folder: Path) -> None:
 
 
 def test_a_document_lives_by_any_of_its_lines(folder: Path) -> None:
-    """The first filter's line is broken, the second's is not."""
+    """The first filter's line is broken, the second's is valid."""
     lines = [b'{"doc_id": 0, "doc": ', sample(0, "flexible")]
     ((trial,), problems) = taken(read(samples(folder, lines), "run"))
     assert trial.line == 2

@@ -1,4 +1,5 @@
-"""The loader: everything once, whatever is repeated, killed or done twice at a time."""
+"""Tests of the loader: everything is stored once, also after repeated, killed or concurrent
+imports."""
 
 import math
 import signal
@@ -47,7 +48,7 @@ with storage.open_catalog(storage.Home(Path(sys.argv[1]))) as catalog:
 
 
 def trial(number: int, cell: Cell = CELL, **changes: Any) -> ImportedAttempt:
-    """A trial with a row in every table."""
+    """Return an attempt with a row in every table."""
     made = ImportedAttempt(
         cell,
         f"task-{number}",
@@ -78,7 +79,7 @@ def trials(count: int) -> Iterator[ImportedItem]:
 
 
 def counts(home: storage.Home) -> dict[str, int]:
-    """Rows of every table, of Parquet and of the catalog."""
+    """Return the number of rows of every table, of Parquet and of the catalog."""
     names = [*TABLES, "runs", "sweeps", "cells", "artifacts", "artifact_parents"]
     sql = " union all ".join(
         f"select '{name}' as name, count(*) as n from {name}" for name in names
@@ -91,7 +92,7 @@ def column(home: storage.Home, sql: str) -> list[Any]:
 
 
 def test_rows_and_what_follows_from_them(catalog: storage.Catalog) -> None:
-    """Ids, derived columns, and the rows of the catalog."""
+    """The ids, derived columns and catalog rows are correct."""
     report = load(catalog, trials(2), "test")
     assert (report.taken, report.there, report.problems_total) == (2, 0, 0)
     assert list(report.sweeps.values()) == ["run-1"]
@@ -134,7 +135,7 @@ def test_importing_twice_adds_nothing(catalog: storage.Catalog) -> None:
 def test_a_trial_run_again_after_an_infrastructure_error_is_a_new_attempt(
     catalog: storage.Catalog,
 ) -> None:
-    """Tools write the good one in the place of the bad; here both stay, and neither twice."""
+    """Tools replace the failed attempt by the good one; here both are stored, each once."""
     bad, good = trial(1), trial(1)
     bad.outcome |= {"status": "infra_error", "score": None, "correct": None}
     for source, taken in (([bad], 1), ([bad], 0), ([good], 1), ([good], 0), ([good, trial(2)], 1)):
@@ -162,7 +163,8 @@ def test_other_formats_and_runs_have_attempts_of_their_own(catalog: storage.Cata
 
 
 def test_the_same_attempt_twice_in_one_import_is_named(catalog: storage.Catalog) -> None:
-    """Whether they are in one batch or not: a second that differs would be lost unsaid."""
+    """This holds within a batch and across batches: a different second attempt would be lost
+    silently."""
     for batch, count in ((10, 1), (1, 1)):
         cell = Cell(f"batch-{batch}", "b", "m")
         report = load(catalog, [trial(0, cell), trial(0, cell)], "test", batch=batch)
@@ -171,7 +173,7 @@ def test_the_same_attempt_twice_in_one_import_is_named(catalog: storage.Catalog)
 
 
 def test_an_attempt_of_this_store_is_not_taken_again(catalog: storage.Catalog) -> None:
-    """What was exported from here and comes back has other ids, but the same origin."""
+    """Attempts that were exported from this store have other ids but the same origin."""
     load(catalog, trials(1), "test")
     (origin,) = column(catalog.home, "select attempt_id from attempts")
     report = load(catalog, [trial(0, Cell("elsewhere", "b", "m"), origin=origin)], "other")
@@ -191,7 +193,7 @@ def test_a_source_that_breaks_off_keeps_what_was_committed(catalog: storage.Cata
 
 @pytest.mark.slow
 def test_a_killed_import_is_made_whole(home: storage.Home, worker_environment: Any) -> None:
-    """SIGKILL at some commit, then the same import again: each attempt and message once."""
+    """After SIGKILL at any commit, the same import stores each attempt and message once."""
     for commits in (1, 2, 4):
         command = [sys.executable, "-c", WORKER, str(home.root)]
         with subprocess.Popen(command, stdout=subprocess.PIPE, env=worker_environment) as worker:
@@ -279,7 +281,7 @@ def test_a_trial_that_does_not_fit_is_named_and_the_others_are_taken(
 def test_a_refusal_of_the_catalog_is_no_race(
     catalog: storage.Catalog, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Where no other import has entered the attempts, trying again would not end otherwise."""
+    """If no other import has entered the attempts, a retry would fail again."""
     tries = 0
 
     def refuse(*_: object) -> None:
@@ -296,7 +298,8 @@ def test_a_refusal_of_the_catalog_is_no_race(
 def test_a_lost_race_for_the_rows_is_none_of_the_content(
     catalog: storage.Catalog, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Another import enters an attempt between the check and the insert: the rest is entered."""
+    """If another import enters an attempt between the check and the insert, the rest is still
+    stored."""
     tries = 0
 
     def lose_once(connection: sa.Connection, attempts: list[Any]) -> None:
@@ -315,7 +318,8 @@ def test_a_lost_race_for_the_rows_is_none_of_the_content(
 
 
 def test_what_has_a_near_form_is_mended_and_named(catalog: storage.Catalog) -> None:
-    """Half an emoji becomes U+FFFD, NaN null; NUL and whole pairs of halves stay what they mean."""
+    """A lone surrogate becomes U+FFFD and NaN becomes null; NUL and surrogate pairs keep their
+    meaning."""
     texts = ["a\0b", "cut \ud83d", "\ud83d\ude00"]
     odd = trial(0, messages=[{"role": "user", "content": text} for text in texts])
     odd.outcome |= {"score": math.nan}
@@ -351,7 +355,7 @@ def test_problems_are_counted_and_only_so_many_kept(catalog: storage.Catalog) ->
 def test_no_figure_is_made_from_a_load_that_the_log_does_not_say(
     catalog: storage.Catalog,
 ) -> None:
-    """The score is there; rates and loads are not."""
+    """The score is stored; rates and loads are not."""
     load(catalog, trials(3), "test")
     sql = "select n, score, policy, concurrency, steps_per_min from results"
     assert storage.query(sql, catalog.home) == [
@@ -360,6 +364,6 @@ def test_no_figure_is_made_from_a_load_that_the_log_does_not_say(
 
 
 def test_ids_are_those_of_earlier_versions() -> None:
-    """A file that was imported with made-up values is known again."""
+    """A file that was imported with constructed values is recognised."""
     former = Cell("r", "b", "m", "passthrough", 1)
     assert cell_keys("test", Cell("r", "b", "m")) == cell_keys("test", former)

@@ -1,4 +1,4 @@
-"""Trajectories of mini-swe-agent; the shapes are those of files that 2.4.6 and 1.17.5 write."""
+"""Tests of trajectories of mini-swe-agent, in the formats that 2.4.6 and 1.17.5 write."""
 
 import json
 from datetime import UTC, datetime
@@ -36,7 +36,7 @@ def usage(place: int) -> Record:
 
 
 def asked(place: int, command: str) -> Record:
-    """An assistant's message with one command, as the API has it."""
+    """Return an assistant's message with one command in the API's format."""
     function = {"name": "bash", "arguments": json.dumps({"command": command})}
     call = {"id": f"c{place}", "type": "function", "function": function}
     return {"role": "assistant", "content": "Let me look.", "tool_calls": [call]}
@@ -48,7 +48,7 @@ def response(place: int, message: Record) -> Record:
 
 
 def reply(place: int, command: str, cost: float = 0.25) -> Record:
-    """What the agent keeps of a reply."""
+    """Return the agent's record of a reply."""
     actions = [{"command": command, "tool_call_id": f"c{place}"}]
     extra: Record = {"actions": actions, "cost": cost}
     extra |= {"response": response(place, asked(place, command)), "timestamp": START + place}
@@ -56,7 +56,7 @@ def reply(place: int, command: str, cost: float = 0.25) -> Record:
 
 
 def output(place: int, text: str, failure: str = "", **more: Any) -> Record:
-    """What the agent keeps of a command's output."""
+    """Return the agent's record of a command's output."""
     extra: Record = {
         "raw_output": text,
         "returncode": -1 if failure else 0,
@@ -67,7 +67,7 @@ def output(place: int, text: str, failure: str = "", **more: Any) -> Record:
 
 
 def refused(place: int) -> Record:
-    """What the agent keeps of a reply without a command."""
+    """Return the agent's record of a reply without a command."""
     said = {"role": "assistant", "content": "I would rather not."}
     extra = {"interrupt_type": "FormatError", "cost": 0.0, "response": response(place, said)}
     return {"role": "user", "content": "No tool calls found.", "extra": extra}
@@ -92,7 +92,7 @@ def trajectory(
     messages: list[Record] | None = None,
     **info: Any,
 ) -> Record:
-    """A file of format 1.1."""
+    """Return a file of format 1.1."""
     model = {"model_name": "openai/m", "model_kwargs": {"api_key": "SECRET", "temperature": 0.5}}
     agent = {"system_template": "long", "step_limit": 250, "cost_limit": 3.0}
     config = {"agent": agent, "model": model, "agent_type": "minisweagent.agents.default"}
@@ -107,7 +107,7 @@ def place_of(folder: Path, instance: str) -> Path:
 
 
 def only(tmp_path: Path, record: Record) -> ImportedAttempt:
-    """The attempt of a file without problems."""
+    """Return the attempt of a file without issues."""
     trials, problems = taken(read(write_json(tmp_path / "one.traj.json", record), "run"))
     assert problems == []
     (trial,) = trials
@@ -115,7 +115,7 @@ def only(tmp_path: Path, record: Record) -> ImportedAttempt:
 
 
 def test_a_trajectory_becomes_an_attempt(tmp_path: Path) -> None:
-    """The submission is the answer; settings that may hold keys are not kept."""
+    """The submission is the answer; settings that may contain keys are not stored."""
     trial = only(tmp_path, trajectory())
     cell = trial.cell
     assert (cell.run, cell.benchmark, cell.model) == ("run", "swe-bench", "openai/m")
@@ -154,7 +154,7 @@ def test_a_trajectory_becomes_an_attempt(tmp_path: Path) -> None:
 
 
 def test_a_refused_reply_is_a_call_and_in_no_prompt(tmp_path: Path) -> None:
-    """It was paid for; the model saw only why it was refused."""
+    """The call has a cost; the model saw only the reason of the refusal."""
     messages = [*OPENING, refused(1), reply(2, "submit"), exit_entry()]
     trial = only(tmp_path, trajectory(messages=messages))
     said = [(row["role"], row.get("call_id")) for row in trial.messages]
@@ -184,7 +184,7 @@ def test_outputs_told_as_the_user_are_tool_runs(tmp_path: Path) -> None:
 
 
 def test_the_responses_api(tmp_path: Path) -> None:
-    """Its items are one message; its usage has other names."""
+    """The API's items are one message, and its usage fields have other names."""
     items: list[Record] = [
         {"type": "reasoning", "summary": [{"type": "summary_text", "text": "hm"}]},
         {
@@ -256,7 +256,7 @@ def test_a_run_that_goes_on_is_taken_again_when_it_has_ended(
 
 
 def test_a_folder_is_a_run_and_so_is_each_below_it(tmp_path: Path) -> None:
-    """The same instance in two output folders is no repetition of one file."""
+    """The same instance in two output folders is not a repetition of one file."""
     for folder in ("night", "day"):
         write_json(place_of(tmp_path / folder, "a__a-1"), trajectory())
     write_json(tmp_path / "last.traj.json", trajectory(None))
@@ -333,7 +333,7 @@ def test_a_file_that_cannot_be_read_is_named(
     ],
 )
 def test_a_bad_value_costs_only_itself(tmp_path: Path, where: str, value: Any) -> None:
-    """It is named, and the attempt is taken."""
+    """The value is reported, and the attempt is imported."""
     record = changed(trajectory(), where, value)
     trials, problems = taken(read(write_json(tmp_path / "a.traj.json", record), "run"))
     assert (len(trials), [problem.field for problem in problems]) == (1, [where])

@@ -1,6 +1,6 @@
-"""Every field of a valid file of every format, set to null, left out, or of another type.
+"""Tests of every field of a valid file of every format set to null, left out, or of another type.
 
-What comes of it is an import or a named issue: never a traceback, and never "other imports enter
+The result is an import or an issue with a name: never a traceback, and never "other imports enter
 the same attempts", which only another import can cause.
 """
 
@@ -47,7 +47,7 @@ Written = Callable[[Path, list[Record]], Path]
 
 
 def lines(name: str, **beside: Record) -> Written:
-    """A JSON Lines file, with documents beside it."""
+    """Return a writer of a JSON Lines file with documents beside it."""
 
     def write(folder: Path, records: list[Record]) -> Path:
         for other, content in beside.items():
@@ -59,7 +59,7 @@ def lines(name: str, **beside: Record) -> Written:
 
 
 def documents(name: str) -> Written:
-    """A file for each record."""
+    """Return a writer of a file for each record."""
 
     def write(folder: Path, records: list[Record]) -> Path:
         for place, record in enumerate(records):
@@ -70,22 +70,22 @@ def documents(name: str) -> Written:
 
 
 def inside(holder: Callable[[list[Record]], Record], name: str = "run.json") -> Written:
-    """One document that holds the records."""
+    """Return a writer of one document that contains the records."""
     return lambda folder, records: write_json(folder / name, holder(records))
 
 
 def harbor(folder: Path, records: list[Record]) -> Path:
-    """A job, with a folder for each result."""
+    """Write a job with a folder for each result."""
     return test_atif.job(folder, **{f"t{place}": each for place, each in enumerate(records)})
 
 
 def terminal_bench(folder: Path, records: list[Record]) -> Path:
-    """A run's results."""
+    """Write the results of a run."""
     return test_terminal_bench.a_run(folder, *records)
 
 
 def ours(folder: Path, records: list[Record]) -> Path:
-    """Trajectories as tutti exports them."""
+    """Write trajectories in the format of tutti's export."""
     return documents("trajectory.json")(folder, records)
 
 
@@ -93,7 +93,7 @@ LOG = "log.eval"
 
 
 def our_log() -> dict[str, Record]:
-    """The documents of a log for Inspect as tutti's own exporter writes it, by name."""
+    """Return the documents of an Inspect log written by tutti's own exporter, by name."""
     with tempfile.TemporaryDirectory() as folder:
         (path,) = EXPORTERS["inspect"](iter([trial(1)]), Path(folder))
         with ZipFile(path) as archive:
@@ -101,7 +101,8 @@ def our_log() -> dict[str, Record]:
 
 
 def of_log(mutated: str) -> Written:
-    """A log in which the document whose name begins with `mutated` is the record."""
+    """Return a writer of a log in which the record replaces the document whose name begins with
+    `mutated`."""
 
     def write(folder: Path, records: list[Record]) -> Path:
         folder.mkdir(parents=True)
@@ -115,19 +116,19 @@ def of_log(mutated: str) -> Written:
 
 
 def of_ours(begins: str) -> Record:
-    """The document of our log whose name begins so."""
+    """Return the document of our log whose name begins with `begins`."""
     return next(document for name, document in our_log().items() if name.startswith(begins))
 
 
 def thunderagent(folder: Path, records: list[Record]) -> Path:
-    """A run's folder with a result for each record."""
+    """Write a run's folder with a result for each record."""
     for place, record in enumerate(records):
         write_json(folder / test_thunderagent.NAME / f"q{place}.json", record)
     return folder / test_thunderagent.NAME
 
 
 def usage_log(folder: Path, records: list[Record]) -> Path:
-    """A run's folder with a line of its log for each record."""
+    """Write a run's folder with a log line for each record."""
     write_lines(folder / test_thunderagent.NAME / "orchestrator_usage.jsonl", records)
     return folder / test_thunderagent.NAME
 
@@ -208,7 +209,8 @@ CASES: dict[str, tuple[str, Written, Record]] = {
 
 
 def apart(items: Iterable[ImportedItem], place: int) -> list[ImportedItem]:
-    """Imported items, those of each `place` in a cell of its own, so that none is known already."""
+    """Return imported items with those of each `place` in a separate cell, so that none is already
+    known."""
     found = list(items)
     for each in found:
         if not isinstance(each, ImportIssue) and isinstance(each.cell.benchmark, str):
@@ -221,7 +223,7 @@ def apart(items: Iterable[ImportedItem], place: int) -> list[ImportedItem]:
 
 @pytest.fixture
 def store(tmp_path: Path) -> Iterator[storage.Catalog]:
-    """An empty store."""
+    """Yield an empty store."""
     with storage.open_catalog(storage.Home(tmp_path / "store")) as catalog:
         yield catalog
 
@@ -263,7 +265,8 @@ DUPLICATES = [
 def test_the_same_record_twice_is_taken_once_or_is_two(
     case: str, store: storage.Catalog, tmp_path: Path
 ) -> None:
-    """A record that names its trial is named as being there twice; others are counted on."""
+    """A record that names its attempt is reported as a duplicate; others are numbered
+    consecutively."""
     format, write, record = CASES[case]
     path = write(tmp_path / "twice", [record, record])
     items = list(IMPORTERS[format](path, "run"))

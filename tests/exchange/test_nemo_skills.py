@@ -1,4 +1,5 @@
-"""What NeMo-Skills writes: a file a seed, rows with the benchmark's fields and the graders'."""
+"""Tests of NeMo-Skills' output: a file per seed, rows with the fields of the benchmark and the
+graders."""
 
 import json
 from pathlib import Path
@@ -26,7 +27,7 @@ T0 = 1_780_000_000.0
 
 
 def row(id: Any = "aime-1", **more: Any) -> Record:
-    """A row of a maths benchmark, after grading."""
+    """Return a row of a maths benchmark after grading."""
     return {
         "generation": "So the answer is \\boxed{4}.",
         "num_generated_tokens": 12,
@@ -46,7 +47,7 @@ def row(id: Any = "aime-1", **more: Any) -> Record:
 
 
 def with_tools(**more: Any) -> Record:
-    """A row of a run with tools: the whole conversation, and lists over its steps."""
+    """Return a row of a run with tools: the whole conversation, and lists over its steps."""
     call = {"id": "c1", "type": "function", "function": {"name": "python", "arguments": '{"c": 1}'}}
     record = row(**more)
     del record["serialized_output"]
@@ -67,12 +68,12 @@ def with_tools(**more: Any) -> Record:
 
 @pytest.fixture
 def bench(tmp_path: Path) -> Path:
-    """A benchmark's folder as `ns eval` makes it."""
+    """Return a benchmark's folder in the layout of `ns eval`."""
     return tmp_path / "out" / "eval-results" / "aime25"
 
 
 def only(bench: Path, record: Record) -> ImportedAttempt:
-    """The one trial of a file with one row, without problems."""
+    """Return the only attempt of a file with one row and no issues."""
     trials, problems = taken(read(write_lines(bench / "output-rs3.jsonl", [record]), "exp"))
     assert problems == []
     (trial,) = trials
@@ -80,7 +81,7 @@ def only(bench: Path, record: Record) -> ImportedAttempt:
 
 
 def test_a_row_becomes_a_trial(bench: Path) -> None:
-    """The benchmark is the folder, the trial the seed."""
+    """The benchmark is the folder's name, the trial is the seed."""
     trial = only(bench, row())
     assert (trial.cell.run, trial.cell.benchmark, trial.cell.model) == ("exp", "aime25", "unknown")
     assert (trial.task_id, trial.trial, trial.line) == ("aime-1", 3, 1)
@@ -105,7 +106,8 @@ def test_a_row_becomes_a_trial(bench: Path) -> None:
 
 
 def test_a_conversation_with_tools(bench: Path) -> None:
-    """Its last answers are calls, those before them the prompt's examples; sums are no call's."""
+    """The last replies of the conversation are calls, earlier ones are examples of the prompt, and
+    sums are assigned to no call."""
     trial = only(bench, with_tools())
     assert [message.get("call_id") for message in trial.messages] == [
         None,
@@ -131,7 +133,7 @@ def test_thinking_is_cut_off_the_front(bench: Path) -> None:
 
 
 def test_the_answer_lost_its_blanks_by_the_split(bench: Path) -> None:
-    """Theirs strips what follows the tag; the reasoning does not hold the answer too."""
+    """NeMo-Skills strips the text after the tag; the reasoning does not contain the answer."""
     record = {"_full_response": "hm</think>\n\nfour\n", "response": "four"}
     trial = only(
         bench, changed(changed(row(**record), "reasoning_content", DROP), "generation", DROP)
@@ -143,7 +145,8 @@ def test_the_answer_lost_its_blanks_by_the_split(bench: Path) -> None:
 
 
 def test_parallel_thinking_is_stored_as_ours(bench: Path) -> None:
-    """Each solution and the choice is a run; the sum of tokens is the attempt's and no call's."""
+    """Each solution and the choice is a run; the token sum belongs to the attempt and to no
+    call."""
     record = row(
         generation="four",
         solution_list=["five", "four"],
@@ -173,7 +176,7 @@ def test_parallel_thinking_is_stored_as_ours(bench: Path) -> None:
 
 @pytest.mark.parametrize("key", ["response", "completion"])
 def test_the_answers_field_has_other_names(bench: Path, key: str) -> None:
-    """Instruction following and code benchmarks rename it."""
+    """Benchmarks of instruction following and code rename the field."""
     record = row(**{key: "text"})
     del record["generation"]
     assert only(bench, record).messages[1]["content"] == "text"
@@ -203,7 +206,7 @@ def test_the_answers_field_has_other_names(bench: Path, key: str) -> None:
 def test_each_graders_field_is_a_score(
     bench: Path, fields: Record, scorer: str, value: float
 ) -> None:
-    """A part of a whole is neither correct nor wrong."""
+    """A partial score is neither correct nor wrong."""
     record = row()
     del record["symbolic_correct"]
     trial = only(bench, record | fields)
@@ -274,7 +277,8 @@ def test_tasks_without_an_id_are_told_by_their_problem(bench: Path) -> None:
 
 
 def test_every_folder_that_results_lie_in_is_read(bench: Path) -> None:
-    """The output folder, its eval-results, a benchmark's folder; seeds are trials of one cell."""
+    """The folders are the output folder, its eval-results and a benchmark's folder; seeds are
+    trials of one cell."""
     for seed in (0, 1, 10):
         write_lines(bench / f"output-rs{seed}.jsonl", [row()])
     write_lines(bench.parent / "gsm8k" / "output.jsonl", [row()])
@@ -295,7 +299,7 @@ def test_every_folder_that_results_lie_in_is_read(bench: Path) -> None:
 
 
 def test_greedy_decoding_is_a_run_of_its_own(bench: Path) -> None:
-    """Seed 0's answers are other answers to the same task."""
+    """Seed 0's answers are different answers to the same task."""
     write_lines(bench / "output.jsonl", [row()])
     write_lines(bench / "output-rs0.jsonl", [row()])
     trials, _ = taken(read(bench, "exp"))
@@ -303,7 +307,8 @@ def test_greedy_decoding_is_a_run_of_its_own(bench: Path) -> None:
 
 
 def test_chunks_are_taken_until_they_are_merged(bench: Path) -> None:
-    """In the order of their numbers; left-overs beside the merged file are named."""
+    """Chunks are read in the order of their numbers; remaining chunks beside the merged file are
+    reported."""
     for chunk in (0, 2, 10):
         write_lines(bench / f"output-rs1_chunk_{chunk}.jsonl", [row(f"t{chunk}")])
     trials, problems = taken(read(bench, "exp"))
@@ -316,7 +321,7 @@ def test_chunks_are_taken_until_they_are_merged(bench: Path) -> None:
 
 
 def test_a_job_that_has_not_ended_is_named(bench: Path) -> None:
-    """Its rows have no settled order and no grades."""
+    """The rows of such a job have no fixed order and no grades."""
     path = write_lines(bench / "output-rs0.jsonl-async", [row(_async_position=0)])
     for given_path in (bench, path):
         trials, problems = taken(read(given_path, "exp"))
@@ -346,7 +351,7 @@ def test_other_files_are_problems(bench: Path, tmp_path: Path) -> None:
     ],
 )
 def test_a_bad_field_is_named(bench: Path, path: str, value: Any, field: str, kept: bool) -> None:
-    """A row with a broken id still has its problem to tell it by."""
+    """A row with a broken id is still identified by its problem."""
     record = row("b", judgement="Judgement: Yes")
     lines = [row("a"), changed(record, path, value), row("c")]
     trials, problems = taken(read(write_lines(bench / "output-rs0.jsonl", lines), "exp"))
@@ -355,7 +360,7 @@ def test_a_bad_field_is_named(bench: Path, path: str, value: Any, field: str, ke
 
 
 def test_a_row_without_anything_to_tell_it_by_is_refused(bench: Path) -> None:
-    """Its place in the file would be another's in a chunk."""
+    """The row's position in the file could be another row's position in a chunk."""
     record = row()
     del record["id"], record["problem"]
     trials, problems = taken(read(write_lines(bench / "output-rs0.jsonl", [record]), "exp"))

@@ -1,4 +1,4 @@
-"""NeMo-Skills' files written from the store: its metrics by its definitions, and back again."""
+"""Tests of NeMo-Skills' files written from the store: metrics by its definitions, and reimport."""
 
 import itertools
 import json
@@ -33,7 +33,7 @@ def blocks(*tasks: list[Row]) -> dict[str, dict[str, Any]]:
 
 
 def test_the_blocks_and_the_scale_of_their_statistics() -> None:
-    """Three tasks of four seeds, by hand: scores in percent, their statistics as shares."""
+    """Scores of three tasks with four seeds are in percent, their statistics are shares."""
     scores = ([1, 0, 1, 0], [1, 1, 0, 0], [0, 1, 1, 1])
     found = blocks(*[[entry(score, str(score)) for score in each] for each in scores])
     averages = [f"pass@1[avg-of-{k}]" for k in (2, 3, 4)]
@@ -93,7 +93,7 @@ def test_another_number_of_seeds_is_refused() -> None:
     )
 )
 def test_the_figures_by_listing(tasks: list[list[tuple[float, str | None]]]) -> None:
-    """pass@k is the mean over subsets, rises with k, and bounds every other figure."""
+    """pass@k is the mean over subsets, increases with k, and bounds every other figure."""
     found = blocks(*[[entry(*each) for each in rows] for rows in tasks])
     for k in (1, 2, 3):
         listed = [
@@ -117,7 +117,8 @@ def attempt(task: str, trial: int, **more: Any) -> Row:
 
 
 def export(root: Path, attempts: list[Row], scorer: str = "numeric") -> WrittenRun:
-    """What is written of a cell with these attempts; each says its task's name."""
+    """Return the files written for a cell with these attempts, each of which contains its task's
+    name."""
     home = storage.Home(root / "home")
     shared = ("sweep_id", "cell_id", "attempt_id")
     keys = [{name: row[name] for name in shared} for row in attempts]
@@ -151,7 +152,8 @@ def export(root: Path, attempts: list[Row], scorer: str = "numeric") -> WrittenR
 
 
 def test_files_metrics_and_subsets(tmp_path: Path) -> None:
-    """Tasks with all trials, in one order in every file; the others are counted, not wrong."""
+    """Tasks with all trials are written in the same order in every file; the others are counted,
+    not scored as wrong."""
     wrong = {"score": 0.0, "correct": False}
     attempts = [
         *(attempt("b", nth) for nth in range(2)),

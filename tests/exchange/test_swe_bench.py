@@ -1,4 +1,4 @@
-"""The report of SWE-bench's own program: its verdicts become attempts and scores."""
+"""Tests of the report of SWE-bench's own program: its verdicts become attempts and scores."""
 
 import json
 from pathlib import Path
@@ -26,7 +26,7 @@ REPORT: dict[str, Any] = {
 
 
 def attempts(report: Path) -> list[ImportedAttempt]:
-    """What is taken of a report without problems."""
+    """Return the attempts of a report without issues."""
     found = list(read(report, "given"))
     taken = [each for each in found if isinstance(each, ImportedAttempt)]
     assert len(taken) == len(found), found

@@ -1,4 +1,5 @@
-"""Predictions for SWE-bench's own program, and its verdicts back onto the stored attempts."""
+"""Tests of predictions for SWE-bench's own program, and of its verdicts assigned to the stored
+attempts."""
 
 import json
 from contextlib import closing
@@ -38,7 +39,7 @@ def attempt(task: str, trial: int = 0, **more: Any) -> Row:
 
 
 def enter(catalog: storage.Catalog, *attempts: Row, slots: Row | None = None) -> None:
-    """A sweep of one cell with these attempts; `slots` are fields of the tasks' rows."""
+    """Store a sweep of one cell with these attempts; `slots` are fields of the tasks' rows."""
     shared = ("sweep_id", "cell_id", "attempt_id")
     messages: list[Row] = [
         {name: row[name] for name in shared}
@@ -65,20 +66,21 @@ def export(catalog: storage.Catalog, folder: Path, force: bool = False) -> Writt
 
 
 def report(folder: Path, resolved: tuple[str, ...], submitted: tuple[str, ...] = IDS) -> Path:
-    """The report of a run in which `resolved` passed and the others did not."""
+    """Write the report of a run in which `resolved` passed and the others did not."""
     said: Row = {"submitted_ids": submitted, "resolved_ids": resolved, "empty_patch_ids": []}
     said |= {"unresolved_ids": [id for id in submitted if id not in resolved], "error_ids": []}
     return write_json(folder / "org__m.night.json", said)
 
 
 def verdicts(catalog: storage.Catalog) -> dict[str, Any]:
-    """Score and correctness of attempts by the program; what `attempts` says never changes."""
+    """Return score and correctness of attempts by the program; the columns of `attempts` never
+    change."""
     rows = storage.query("select attempt_id, value, correct from scores", catalog.home)
     return {row["attempt_id"]: (row["value"], row["correct"]) for row in rows}
 
 
 def test_predictions_have_swebenchs_form(catalog: storage.Catalog, tmp_path: Path) -> None:
-    """The patch is the answer's diff, or the last reply's; lost attempts are not submitted."""
+    """The patch is the answer's diff or that of the last reply; lost attempts are not submitted."""
     lost = attempt(IDS[2], status="infra_error")
     enter(catalog, attempt(IDS[0]), attempt(IDS[1], answer="done"), lost)
     done = export(catalog, tmp_path / "out")
@@ -97,7 +99,7 @@ def test_predictions_have_swebenchs_form(catalog: storage.Catalog, tmp_path: Pat
 def test_of_a_sample_the_last_attempt_is_predicted(
     catalog: storage.Catalog, tmp_path: Path
 ) -> None:
-    """A repeated sample is one prediction; trials are predictions in files of their own."""
+    """A repeated sample is one prediction; further trials are predictions in separate files."""
     again = attempt(IDS[0], attempt=2, attempt_id="again", answer="```patch\n-x\n```")
     enter(catalog, attempt(IDS[0]), again, attempt(IDS[0], 1), attempt(IDS[1]))
     done = export(catalog, tmp_path)
@@ -121,7 +123,7 @@ def test_a_rows_field_names_the_instance(catalog: storage.Catalog, tmp_path: Pat
 
 
 def test_verdicts_are_added_once(catalog: storage.Catalog, tmp_path: Path) -> None:
-    """Rows of scores; no attempt is rewritten."""
+    """The verdicts are rows of scores; no attempt is rewritten."""
     enter(catalog, *(attempt(id) for id in IDS[:2]), attempt(IDS[2], score=1.0, correct=True))
     file = report(tmp_path, (IDS[0],), (*IDS, "b__b-1"))
     done = add_verdicts(catalog, file, "s")
@@ -173,7 +175,7 @@ def test_what_does_not_belong_together_is_refused(catalog: storage.Catalog, tmp_
 
 @given(st.lists(st.sampled_from([" c", "+a", "-b", "+```", " ```diff", ""]), max_size=9))
 def test_a_fenced_diff_is_found_whole(lines: list[str]) -> None:
-    """Fences within a diff have its sign before them, and end nothing."""
+    """Fences within a diff are preceded by their sign and do not end the block."""
     diff = "diff --git a/x b/x\n" + "".join(f"{line}\n" for line in lines)
     for text in (diff, f"Fixed.\n{diff}", f"```\n{diff}```\nDone.", f"See:\n```diff\n{diff}```"):
         assert patch_in(text) == diff

@@ -1,4 +1,4 @@
-"""Results of tau2-bench, in the shape of its data model (simulation, message, task)."""
+"""Tests of results of tau2-bench, in the format of its data model (simulation, message, task)."""
 
 import json
 from datetime import UTC, datetime, timedelta
@@ -26,7 +26,7 @@ AT = "2026-06-30T11:40:{:02d}.500000"
 
 
 def message(role: str, second: int, content: str | None = None, **more: Any) -> Record:
-    """A message of the agent or the user, as a model wrote it."""
+    """Return a message of the agent or the user that a model wrote."""
     usage = {"prompt_tokens": 100 + second, "completion_tokens": 5}
     raw: Record = {"model": f"{role}-1", "choices": [{"finish_reason": "stop"}]}
     raw["usage"] = usage | {"prompt_tokens_details": {"cached_tokens": 64}}
@@ -44,24 +44,24 @@ def message(role: str, second: int, content: str | None = None, **more: Any) -> 
 
 
 def asks(id: str, name: str, requestor: str, **arguments: Any) -> list[Record]:
-    """A message's tool calls."""
+    """Return a message's tool calls."""
     return [{"id": id, "name": name, "arguments": arguments, "requestor": requestor}]
 
 
 def tool(id: str, requestor: str, second: int, **more: Any) -> Record:
-    """What a tool gave back."""
+    """Return a tool's result."""
     found = {"id": id, "role": "tool", "content": "done", "requestor": requestor, "error": False}
     return found | {"turn_idx": second, "timestamp": AT.format(second)} | more
 
 
 def greeting() -> Record:
-    """The agent's first message, which no model wrote."""
+    """Return the agent's first message, which no model wrote."""
     found = {"role": "assistant", "content": "Hi!", "tool_calls": None, "turn_idx": 0, "cost": 0.0}
     return found | {"timestamp": AT.format(0), "usage": None, "raw_data": None}
 
 
 def simulation(task_id: Any = "0", trial: int | None = 0, **more: Any) -> Record:
-    """One simulation, in which both sides use a tool."""
+    """Return one simulation in which both sides use a tool."""
     order = asks("c1", "get_order", "assistant", order="#1")
     reboot = asks("c2", "reboot", "user")
     action = {"action_id": "0_1", "name": "get_order", "arguments": {}, "requestor": "assistant"}
@@ -106,7 +106,7 @@ def simulation(task_id: Any = "0", trial: int | None = 0, **more: Any) -> Record
 
 
 def results(*simulations: Any, **more: Any) -> Record:
-    """A results file."""
+    """Return the content of a results file."""
     return {
         "timestamp": "2026-06-30T11:17:32.561540",
         "info": {
@@ -126,12 +126,12 @@ def results(*simulations: Any, **more: Any) -> Record:
 
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
-    """A results file."""
+    """Return the path of a results file."""
     return tmp_path / "run.json"
 
 
 def only(path: Path, record: Record) -> ImportedAttempt:
-    """The one trial of a file with one simulation, without problems."""
+    """Return the only attempt of a file with one simulation and no issues."""
     trials, problems = taken(read(write_json(path, results(record)), "run"))
     assert problems == []
     (trial,) = trials
@@ -139,7 +139,7 @@ def only(path: Path, record: Record) -> ImportedAttempt:
 
 
 def test_a_simulation_becomes_a_trial(path: Path) -> None:
-    """Its times have no zone and are taken as UTC."""
+    """Times of a simulation have no time zone and are read as UTC."""
     trial = only(path, simulation("7", 1))
     cell = trial.cell
     assert (cell.run, cell.benchmark, cell.model) == (
@@ -172,7 +172,7 @@ def test_a_simulation_becomes_a_trial(path: Path) -> None:
 
 
 def test_both_sides_call_models_and_tools(path: Path) -> None:
-    """The agent's calls are steps; the user's belong to the step before them."""
+    """The agent's calls are steps; the user's belong to the preceding step."""
     trial = only(path, simulation())
     assert [(call["role"], call["step"]) for call in trial.calls] == [
         ("user", 0),
@@ -215,7 +215,8 @@ def test_each_part_of_the_reward_is_a_score(path: Path) -> None:
 
 @pytest.mark.parametrize("reason", STATUS)
 def test_why_it_ended_gives_the_status(path: Path, reason: str) -> None:
-    """What the machinery or the user's simulator broke off has no score: tau2 writes 0."""
+    """A simulation that the infrastructure or the user simulator ended has no score, although tau2
+    writes 0."""
     trial = only(path, simulation(termination_reason=reason))
     assert (trial.outcome["status"], trial.outcome["stop_reason"]) == (STATUS[reason], reason)
     assert bool(trial.scores) == (STATUS[reason] != "infra_error")
@@ -240,7 +241,7 @@ def test_a_failed_simulation_says_why(path: Path) -> None:
 
 
 def test_results_of_several_tools_in_one_message(path: Path) -> None:
-    """They are as many messages and tool runs."""
+    """Each result becomes a message and a tool run."""
     record = simulation()
     calls = asks("a", "f", "assistant") + asks("b", "g", "assistant")
     both = {"role": "tool", "tool_messages": [tool("b", "assistant", 3), tool("a", "assistant", 3)]}
@@ -251,7 +252,7 @@ def test_results_of_several_tools_in_one_message(path: Path) -> None:
 
 
 def test_trials_are_numbered_by_the_data_or_by_their_order(path: Path) -> None:
-    """The same one twice is named; a grown file gives the same trials."""
+    """A duplicate is reported; a grown file gives the same trials."""
     lines = [
         simulation("0", 1),
         simulation("0", 0),
@@ -268,7 +269,7 @@ def test_trials_are_numbered_by_the_data_or_by_their_order(path: Path) -> None:
 
 
 def test_a_folder_has_a_file_for_each_simulation(tmp_path: Path) -> None:
-    """A broken one is named; one that the index has and the folder has not, too."""
+    """A broken file is reported, and so is one that is in the index but not in the folder."""
     index = [{"id": name, "task_id": "0", "trial": 0} for name in ("s1", "s2", "s3")]
     meta = results(simulation_index=index)
     del meta["simulations"]
@@ -286,7 +287,7 @@ def test_a_folder_has_a_file_for_each_simulation(tmp_path: Path) -> None:
 
 
 def test_voice_has_its_outcome_taken(path: Path) -> None:
-    """Its messages are in ticks, which are named."""
+    """The messages of a voice simulation are in ticks, which are reported."""
     record = changed(simulation(), "messages", DROP) | {"ticks": [{"tick_id": 0}]}
     ((trial,), problems) = taken(read(write_json(path, results(record)), "run"))
     assert (trial.outcome["score"], trial.messages) == (1.0, [])
@@ -353,7 +354,7 @@ def test_no_simulation_costs_another_its_trial(
 
 
 def test_results_of_real_tasks(path: Path) -> None:
-    """Every task of the retail domain, with its own ids and checks in the reward."""
+    """The file has every task of the retail domain, with its own ids and reward checks."""
     tasks_file = REAL_TASKS / "retail" / "tasks.json"
     if not tasks_file.is_file():
         pytest.skip(f"{tasks_file} is not there")

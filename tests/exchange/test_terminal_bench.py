@@ -1,6 +1,7 @@
-"""Terminal-Bench's own results: its verdicts become attempts, and its numbers are ours.
+"""Tests of Terminal-Bench's own results: its verdicts become attempts, and its figures equal ours.
 
-`RESOLVED` and `NUMBERS` are what `BenchmarkResults` of terminal-bench 0.2.18 wrote of these trials.
+`RESOLVED` and `NUMBERS` are the output of `BenchmarkResults` of terminal-bench 0.2.18 for these
+trials.
 """
 
 import json
@@ -67,7 +68,8 @@ def trial_record(
 
 
 def all_trials() -> list[Record]:
-    """All failure modes among them, resolved or not: the tests of a trial run in most of them."""
+    """Return trials with all failure modes, resolved or not; in most modes the tests of a trial
+    run."""
     modes = list(STATUS) * 2
     return [
         trial_record(task, number, number in RESOLVED[task] or None, modes.pop())
@@ -77,13 +79,13 @@ def all_trials() -> list[Record]:
 
 
 def a_run(folder: Path, *trials: Record, **more: Any) -> Path:
-    """A run's folder; returns its results.json."""
+    """Write a run's folder and return its results.json."""
     write_json(folder / "run_metadata.json", METADATA)
     return write_json(folder / "results.json", {"results": trials} | more)
 
 
 def only(tmp_path: Path, record: Record) -> ImportedAttempt:
-    """The attempt of a run with one trial, without problems."""
+    """Return the attempt of a run with one trial and no issues."""
     trials, problems = taken(read(a_run(tmp_path, record), "run"))
     assert problems == []
     (trial,) = trials
@@ -91,7 +93,7 @@ def only(tmp_path: Path, record: Record) -> ImportedAttempt:
 
 
 def test_the_numbers_are_the_files_own(catalog: storage.Catalog, tmp_path: Path) -> None:
-    """Accuracy, resolved trials and pass@k, as the report's view and macro have them."""
+    """Accuracy, resolved trials and pass@k agree with the report's view and macro."""
     a_run(tmp_path / RUN, *all_trials(), **NUMBERS)
     done = load(catalog, read(tmp_path, "given"), "terminal-bench")
     assert (done.taken, done.problems_total, list(done.sweeps.values())) == (15, 0, [RUN])
@@ -106,7 +108,7 @@ def test_the_numbers_are_the_files_own(catalog: storage.Catalog, tmp_path: Path)
 
 
 def test_a_trial_becomes_an_attempt(tmp_path: Path) -> None:
-    """Its number is in its name; 0 tokens are tokens that the agent did not report."""
+    """The trial's number is part of its name; 0 tokens mean that the agent did not report any."""
     trial = only(tmp_path, trial_record("vim-quine", 3))
     cell = trial.cell
     assert (cell.run, cell.benchmark, cell.model) == (RUN, "terminal-bench-core", "anthropic/m")
@@ -139,7 +141,7 @@ def test_every_failure_counts(tmp_path: Path, mode: str) -> None:
 
 
 def test_folders_of_runs_and_runs_without_a_whole_file(tmp_path: Path) -> None:
-    """A trial's own file is taken where its run has none, and not twice."""
+    """A trial's own file is read if its run has none, and never twice."""
     trials = {number: trial_record("a", number) for number in (1, 2)}
     for run in ("one", "two"):
         a_run(tmp_path / run, *trials.values())
@@ -167,7 +169,8 @@ def test_an_agents_logs_do_not_hide_the_format(tmp_path: Path) -> None:
 
 
 def test_without_metadata_the_trials_are_taken(tmp_path: Path) -> None:
-    """The file that is missing is named; trials without a number in their name are counted."""
+    """The missing file is reported; trials without a number in their name are numbered
+    consecutively."""
     records = [trial_record("a", trial_name=name) for name in ("x", "y")]
     file = write_json(tmp_path / "results.json", {"results": records})
     trials, problems = taken(read(file, "given"))
@@ -222,6 +225,6 @@ def test_no_trial_costs_another_its_attempt(
 
 @pytest.mark.parametrize("digits", [20, 5000])
 def test_a_trials_number_beyond_use_is_no_number(tmp_path: Path, digits: int) -> None:
-    """Such a name ends no import: the trial is the next one of its task."""
+    """The import continues, and the trial gets the next number of its task."""
     record = trial_record("vim-quine") | {"trial_name": f"vim-quine.{'9' * digits}-of-5.{RUN}"}
     assert only(tmp_path, record).trial == 0

@@ -1,4 +1,5 @@
-"""The importer of ThunderAgent's runs: what becomes of each file, and what is said of bad ones."""
+"""Tests of the importer of ThunderAgent's runs: the rows from each file, and issues for invalid
+files."""
 
 import json
 from datetime import UTC, datetime
@@ -29,14 +30,14 @@ SERIES = "ts_iso,ts_unix,hits_total,delta_hits,kv_cache_usage_perc,request_decod
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """An output folder named as theirs."""
+    """Return an output folder with ThunderAgent's naming."""
     folder = tmp_path / NAME
     folder.mkdir()
     return folder
 
 
 def taken(path: Path) -> tuple[list[ImportedRecords], list[ImportedAttempt], list[str]]:
-    """What the importer yields, by kind; of problems the words after the folder's path."""
+    """Return the importer's output by kind; issues are given without the folder's path."""
     items = list(read(path, "run"))
     problems = [item for item in items if isinstance(item, ImportIssue)]
     words = [str(problem).replace(str(problem.file), problem.file.name) for problem in problems]
@@ -45,18 +46,17 @@ def taken(path: Path) -> tuple[list[ImportedRecords], list[ImportedAttempt], lis
 
 
 def rows(recordings: list[ImportedRecords], table: str) -> list[dict[str, Any]]:
-    """The rows of a table."""
     return [row for recording in recordings for row in recording.rows.get(table, [])]
 
 
 def write(path: Path, *lines: str | dict[str, Any]) -> None:
-    """Lines as they are, objects as JSON."""
+    """Write lines of text unchanged and objects as JSON."""
     texts = [line if isinstance(line, str) else json.dumps(line) for line in lines]
     path.write_text("".join(f"{text}\n" for text in texts))
 
 
 def test_the_folder_names_the_cell(folder: Path) -> None:
-    """Policy, concurrency and repeat from the name, the model from the usage log."""
+    """Policy, concurrency and repeat come from the name, the model from the usage log."""
     write(folder / "orchestrator_usage.jsonl", USAGE)
     ((recording,), _, _) = taken(folder)
     cell = recording.cell
@@ -75,7 +75,7 @@ def test_the_folder_names_the_cell(folder: Path) -> None:
     ],
 )
 def test_names_of_other_runs(tmp_path: Path, name: str, expected: tuple[Any, ...]) -> None:
-    """Where the name says nothing the log's start does."""
+    """Values missing in the name come from the start of the log."""
     (tmp_path / name).mkdir()
     start = "[PROFILE] 2026-01-01 08:00:00.000 type=run_start model_name=/ckpt/m concurrency=16"
     step = "[PROFILE] type=step_complete ts_unix=1767225600.25"
@@ -87,7 +87,8 @@ def test_names_of_other_runs(tmp_path: Path, name: str, expected: tuple[Any, ...
 
 
 def test_a_usage_line_is_a_call_that_ended(folder: Path) -> None:
-    """The time is the response's; when it was sent and how long it took are not known."""
+    """The call's time is that of the response; the time of the request and the duration are
+    unknown."""
     write(folder / "orchestrator_usage.jsonl", USAGE, USAGE | {"cached_tokens": None})
     recordings, _, problems = taken(folder)
     first, second = rows(recordings, "calls")
@@ -102,7 +103,7 @@ def test_a_usage_line_is_a_call_that_ended(folder: Path) -> None:
 
 
 def test_samples_have_vllms_names(folder: Path) -> None:
-    """A change that could not be told is a null, any other cell without a number is nothing."""
+    """A change that could not be determined is null; any other cell without a number is omitted."""
     line = "2026-01-01T00:00:00+00:00,1767225600,500,nan,0.25,nan"
     write(folder / "prefix_cache_timeseries.csv", SERIES, line, line)
     gpu = "ts_iso,ts_unix,gpu_index,sm_util,mem_util,mem_used_mib,mem_total_mib"
@@ -132,7 +133,7 @@ def test_samples_have_vllms_names(folder: Path) -> None:
 
 
 def test_bad_lines_are_named_and_the_rest_is_taken(folder: Path) -> None:
-    """File, line, field and value of each; a record with one bad field keeps the others."""
+    """An issue names file, line, field and value; a record with one bad field keeps the others."""
     write(
         folder / "orchestrator_usage.jsonl",
         USAGE,
@@ -185,7 +186,7 @@ def test_bad_lines_are_named_and_the_rest_is_taken(folder: Path) -> None:
 
 
 def test_a_line_without_its_end_is_left_for_the_next_import(folder: Path) -> None:
-    """A run that is still going: the cut line is named, not taken, and taken once it is whole."""
+    """The truncated line of a running job is reported and imported when it is complete."""
     usage, log = folder / "orchestrator_usage.jsonl", folder / "eval.log"
     series = folder / "prefix_cache_timeseries.csv"
     write(usage, USAGE)
@@ -207,7 +208,8 @@ def test_a_line_without_its_end_is_left_for_the_next_import(folder: Path) -> Non
 
 
 def test_logs_are_found_beside_the_outputs(tmp_path: Path) -> None:
-    """…/outputs/NAME with …/logs/NAME; of several logs that say the same one is read."""
+    """The folders are …/outputs/NAME and …/logs/NAME; of several logs with the same content one is
+    read."""
     outputs, logs = tmp_path / "outputs" / NAME, tmp_path / "logs" / NAME
     outputs.mkdir(parents=True)
     logs.mkdir(parents=True)
@@ -231,7 +233,7 @@ def test_logs_are_found_beside_the_outputs(tmp_path: Path) -> None:
 
 
 def result(**more: Any) -> dict[str, Any]:
-    """A task's result as theirs."""
+    """Return a task's result in ThunderAgent's format."""
     search = {"tool": "search", "query": "who", "search_results_data": ["doc"], "context_str": "…"}
     answer = {"tool": "answer", "pred": " 42 ", "correctness": True, "model": "answer-1"}
     asked = [{"tool_name": "search", "tool_arguments": {"model": "search-1"}}]
@@ -252,7 +254,8 @@ def result(**more: Any) -> dict[str, Any]:
 
 
 def test_a_result_is_a_trial_with_its_trajectory(folder: Path) -> None:
-    """Messages in turns' order, tools linked to their calls, ended when the log's line says."""
+    """Messages are in the order of turns, tools are linked to their calls, and the end time comes
+    from the log."""
     write(folder / "q1.json", result())
     write(folder / "window_summary.json", {"ok": False})
     line = (
@@ -294,7 +297,7 @@ def test_a_result_is_a_trial_with_its_trajectory(folder: Path) -> None:
 def test_what_a_result_counts_as(
     folder: Path, more: dict[str, Any], status: str, score: float | None
 ) -> None:
-    """No answer in all rounds is a limit; a tool that failed is no wrong answer."""
+    """No answer in any round is a limit; a failed tool is no wrong answer."""
     write(folder / "q1.json", result(**more))
     _, (trial,), _ = taken(folder)
     assert (trial.outcome["status"], trial.outcome.get("score")) == (status, score)
@@ -302,7 +305,7 @@ def test_what_a_result_counts_as(
 
 
 def test_odd_results_are_named(folder: Path) -> None:
-    """Broken JSON, and fields of another kind; other JSON files are passed over."""
+    """Broken JSON and fields of another type are reported; other JSON files are ignored."""
     (folder / "q0.json").write_text("{")
     write(folder / "q1.json", result(all_tool_responses=[], all_message_responses={"x": 1}))
     write(folder / "ports.json", {"router": 1})
@@ -322,7 +325,7 @@ def test_a_folder_without_a_run_is_said(tmp_path: Path, name: str) -> None:
 
 
 def test_a_store_takes_a_run_once(catalog: storage.Catalog, folder: Path) -> None:
-    """Trials and records, and no more of them the second time."""
+    """The second import adds no attempts and no records."""
     write(folder / "orchestrator_usage.jsonl", USAGE, USAGE)
     write(folder / "q1.json", result())
     line = "x,1767225600,500,nan,0.25,nan"

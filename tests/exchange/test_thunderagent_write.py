@@ -1,4 +1,4 @@
-"""The logs written from the store are those that were imported, and their summaries the same."""
+"""Tests that logs written from the store equal the imported ones and have the same summaries."""
 
 import csv
 import json
@@ -26,7 +26,7 @@ AT = datetime(2026, 1, 1, tzinfo=UTC)
 
 @pytest.fixture
 def connection() -> Iterator[duckdb.DuckDBPyConnection]:
-    """A plain connection with the tables that the logs are of, empty."""
+    """Yield a plain connection with the empty tables from which logs are written."""
     with duckdb.connect() as connection:
         connection.execute("set timezone = 'UTC'")
         for name in READ:
@@ -49,8 +49,8 @@ def test_the_columns_are_theirs() -> None:
 def test_a_run_comes_back_with_the_same_summary(
     connection: duckdb.DuckDBPyConnection, tmp_path: Path, awk: str
 ) -> None:
-    """Restarts, lost samples, double stamps, lines without cached tokens: by their definitions,
-    computed from the files alone."""
+    """The run has restarts, lost samples, duplicate timestamps and lines without cached tokens;
+    summaries follow the definitions and are computed from the files alone."""
     folder = tmp_path / "hle_paper_thunderagent_c48_rep1_x"
     write_run(folder, 1, hours=0.5, awk=awk)
     recorded = [item for item in read(folder, "run") if isinstance(item, ImportedRecords)]
@@ -84,7 +84,8 @@ def table(path: Path) -> list[dict[str, str]]:
 
 
 def test_our_own_samples(connection: duckdb.DuckDBPyConnection, tmp_path: Path) -> None:
-    """Totals give changes, also over a restart; SGLang's names and NVML's are theirs."""
+    """Totals are converted to changes, also across a restart; the names of SGLang and NVML are
+    converted to ThunderAgent's."""
     totals = {"vllm:prefix_cache_hits_total": (10, 30, 5)}
     totals |= {"vllm:prefix_cache_queries_total": (20, 60, 10)}
     samples = [

@@ -1,4 +1,5 @@
-"""Rollouts of verifiers and prime-rl, in the shapes that verifiers 0.1.9, 0.2 and 0.4 write."""
+"""Tests of rollouts of verifiers and prime-rl, in the formats that verifiers 0.1.9, 0.2 and 0.4
+write."""
 
 import json
 from datetime import UTC, datetime
@@ -39,7 +40,6 @@ METADATA = {
 
 
 def step(tokens: list[int], logprobs: list[float], finish: str, prompt_tokens: int) -> Record:
-    """One step of a trajectory."""
     usage = {"prompt_tokens": prompt_tokens, "reasoning_tokens": 0, "completion_tokens": 5}
     return {
         "prompt": [{"role": "user", "content": "2+2?"}],
@@ -67,7 +67,7 @@ def step(tokens: list[int], logprobs: list[float], finish: str, prompt_tokens: i
 
 
 def rollout(example_id: Any = 0, **more: Any) -> Record:
-    """A line of results.jsonl (verifiers 0.2)."""
+    """Return a line of results.jsonl (verifiers 0.2)."""
     call = json.dumps({"id": "c1", "name": "calc", "arguments": '{"e": "2+2"}'})
     asked = {"role": "assistant", "content": "", "tool_calls": [call], "reasoning_content": "hm"}
     spans = [{"start": T0 + 1, "end": T0 + 2, "duration": 1.0}]
@@ -109,7 +109,7 @@ def rollout(example_id: Any = 0, **more: Any) -> Record:
 
 
 def node(parent: int | None, message: Record, tokens: list[int], mask: list[bool]) -> Record:
-    """One message of a trace, as it is written: without what is null."""
+    """Return one message of a trace as it is written, without null fields."""
     found = {"semantic_parents": [], "message": message, "timestamp": T0, "is_content": []}
     found |= {"sampled": any(mask), "token_ids": tokens, "mask": mask}
     found["logprobs"] = [-0.5] * sum(mask)
@@ -117,7 +117,7 @@ def node(parent: int | None, message: Record, tokens: list[int], mask: list[bool
 
 
 def trace(key: str = "key0", name: str = "agent", **more: Any) -> Record:
-    """A trace of verifiers 0.4."""
+    """Return a trace of verifiers 0.4."""
     asked = {"id": "c1", "type": "function", "name": "calc", "arguments": '{"e": "2+2"}'}
     said = {"role": "assistant", "reasoning_content": "use it", "tool_calls": [asked]}
     usage = {"prompt_tokens": 4, "completion_tokens": 2, "cached_input_tokens": 6, "cost": 0.5}
@@ -180,7 +180,7 @@ def trace(key: str = "key0", name: str = "agent", **more: Any) -> Record:
 
 
 def episode(*traces: Record, key: str = "key0", **more: Any) -> Record:
-    """A line of traces.jsonl (verifiers 0.4, prime-rl)."""
+    """Return a line of traces.jsonl (verifiers 0.4, prime-rl)."""
     return {
         "id": "d338",
         "env": {"id": "math-env", "name": "math"},
@@ -196,13 +196,13 @@ def episode(*traces: Record, key: str = "key0", **more: Any) -> Record:
 
 @pytest.fixture
 def results(tmp_path: Path) -> Path:
-    """Where a run's results are, with its metadata."""
+    """Return the path of a run's results, with its metadata."""
     write_json(tmp_path / "run" / "metadata.json", METADATA)
     return tmp_path / "run" / "results.jsonl"
 
 
 def only(path: Path, record: Any) -> ImportedAttempt:
-    """The one trial of a file with one line, without problems."""
+    """Return the only attempt of a file with one line and no issues."""
     trials, problems = taken(read(write_lines(path, [record]), "run"))
     assert problems == []
     (trial,) = trials
@@ -210,7 +210,7 @@ def only(path: Path, record: Any) -> ImportedAttempt:
 
 
 def test_a_rollout_becomes_a_trial(results: Path) -> None:
-    """Prompt and completion are messages, the trajectory's steps calls with their tokens."""
+    """Prompt and completion are messages; the trajectory's steps are calls with their tokens."""
     trial = only(results, rollout())
     assert (trial.cell.run, trial.cell.benchmark, trial.cell.model) == (
         "run",
@@ -303,7 +303,7 @@ def test_a_reward_is_correct_from_the_runs_threshold_on(
     ],
 )
 def test_status(results: Path, more: Record, status: str) -> None:
-    """An error is never a wrong answer: verifiers' reward 0 is not taken."""
+    """An error is never a wrong answer: verifiers' reward 0 is not imported."""
     trial = only(results, rollout(reward=0.0, **more))
     assert trial.outcome["status"] == status
     assert bool(trial.scores) == (status != "infra_error")
@@ -312,7 +312,8 @@ def test_status(results: Path, more: Record, status: str) -> None:
 
 
 def test_the_first_releases_wrote_text_and_milliseconds(tmp_path: Path) -> None:
-    """Verifiers 0.1.9: flat timing, error as text, plain prompts; no trajectory, no metadata."""
+    """Verifiers 0.1.9 has flat timing, errors as text and plain prompts, but no trajectory and no
+    metadata."""
     record = {"example_id": 3, "prompt": "2+2=", "completion": " 4", "task": "sums"}
     record |= {"reward": 1.0, "error": None, "generation_ms": 1500.0, "scoring_ms": 3.0}
     trial = only(tmp_path / "results.jsonl", record)
@@ -326,7 +327,8 @@ def test_the_first_releases_wrote_text_and_milliseconds(tmp_path: Path) -> None:
 
 
 def test_prime_rl_kept_rollouts_by_step(tmp_path: Path) -> None:
-    """Its first form: rollouts of verifiers in a folder a step; the folder is part of the run."""
+    """In its first format, rollouts of verifiers are in a folder per step; the folder is part of
+    the run."""
     for name in ("step_1/train_rollouts.jsonl", "step_2/train_rollouts.jsonl"):
         write_lines(tmp_path / "rollouts" / name, [rollout(4)])
     trials, problems = taken(read(tmp_path / "rollouts", "exp"))
@@ -339,7 +341,8 @@ def test_prime_rl_kept_rollouts_by_step(tmp_path: Path) -> None:
 
 
 def test_a_trace_becomes_a_trial(tmp_path: Path) -> None:
-    """Nodes are messages; calls have the tokens that the model sampled, not the template's."""
+    """Nodes are messages; calls have the tokens that the model sampled, not those of the
+    template."""
     trial = only(tmp_path / "traces.jsonl", episode(trace()))
     assert trial.cell.run == "run-7/train/step-3"
     assert (trial.cell.benchmark, trial.cell.model) == ("math-env", "org/m-8b")
@@ -362,7 +365,8 @@ def test_a_trace_becomes_a_trial(tmp_path: Path) -> None:
 
 
 def test_agents_of_an_episode_are_trials_of_their_own(tmp_path: Path) -> None:
-    """Solvers' attempts at one task are its trials; a judge's are no trials of the solver's."""
+    """Solvers' attempts at one task are its trials; a judge's attempts are not trials of the
+    solver."""
     line = episode(trace(name="solver"), trace(name="solver"), trace(name="judge"))
     trials, _ = taken(read(write_lines(tmp_path / "traces.jsonl", [line]), "run"))
     assert [(t.cell.benchmark, t.trial) for t in trials] == [
@@ -381,7 +385,8 @@ def test_a_trace_that_is_refused_does_not_cost_its_episodes_others(tmp_path: Pat
 
 
 def test_a_bare_trace_is_read_too(tmp_path: Path) -> None:
-    """Verifiers 0.2: a trace a line, weighted rewards, usage and finish reason on the node."""
+    """Verifiers 0.2 has one trace per line, weighted rewards, and usage and finish reason on the
+    node."""
     old = trace()
     for name in ("calls", "agent", "ok", "is_timeout", "version", "verifiers"):
         del old[name]
@@ -419,7 +424,7 @@ def test_a_bare_trace_is_read_too(tmp_path: Path) -> None:
     ],
 )
 def test_status_of_a_trace(tmp_path: Path, more: Record, status: str) -> None:
-    """Errors that a retry got over are none."""
+    """Errors that were resolved by a retry do not count."""
     trial = only(tmp_path / "traces.jsonl", episode(trace(**more)))
     assert trial.outcome["status"] == status
 
@@ -431,7 +436,7 @@ def test_rewards_that_were_not_scored_give_no_score(tmp_path: Path) -> None:
 
 
 def test_an_episode_that_failed_without_a_trace_is_counted(tmp_path: Path) -> None:
-    """It has no model of its own: the one of the episodes before it."""
+    """Such an episode has no model of its own and gets that of the preceding episodes."""
     failed = episode(key="key9", ok=False, errors=[{"type": "EnvError", "message": "run() raised"}])
     lines = [episode(trace()), failed]
     trials, problems = taken(read(write_lines(tmp_path / "traces.jsonl", lines), "run"))
@@ -461,7 +466,7 @@ def test_a_call_knows_its_prompt_in_a_graph_with_branches(tmp_path: Path) -> Non
 
 
 def test_of_prime_rls_two_copies_one_is_taken(tmp_path: Path) -> None:
-    """`effective` holds episodes of `all` again."""
+    """`effective` repeats episodes of `all`."""
     for copy in ("all", "effective"):
         path = tmp_path / "rollouts" / "step_3" / "train" / copy / "traces.jsonl"
         write_lines(path, [episode(trace())])
@@ -493,7 +498,8 @@ def test_of_prime_rls_two_copies_one_is_taken(tmp_path: Path) -> None:
 def test_a_bad_field_is_named(
     results: Path, path: str, value: Any, field: str | None, kept: bool
 ) -> None:
-    """Line, field and value; the record stays unless its identity or messages are gone."""
+    """The issue names line, field and value; the record is kept unless its identity or messages are
+    invalid."""
     lines = [rollout(0), changed(rollout(1), path, value), rollout(2)]
     trials, problems = taken(read(write_lines(results, lines), "run"))
     names = {"0", "1", "2"} if kept else {"0", "2"}

@@ -1,6 +1,6 @@
-"""The search for the highest concurrency through the whole chain: gateway, runner, store.
+"""Tests of the search for the highest concurrency through the whole chain: gateway, runner, store.
 
-The engine answers at once until more than two requests run, and slowly until none does.
+When more than two requests run, the engine slows down until none is left.
 """
 
 import asyncio
@@ -32,7 +32,8 @@ ASKED = Objectives(step_latency_p95=LIMIT_S, accuracy=0.4, highest=8, resolution
 
 
 class Engine:
-    """Right for three in four items; slow once more than `ROOM` requests run, until none does."""
+    """Engine that is correct for three in four items and slow once more than `ROOM` requests run,
+    until none does."""
 
     def __init__(self) -> None:
         self.running = self.asked = 0
@@ -57,7 +58,7 @@ class Engine:
 async def place(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> AsyncIterator[tuple[Engine, Suite, Path]]:
-    """The engine, a suite of a benchmark on it, and the registry; small cells suffice."""
+    """Yield the engine, a suite of one benchmark on it, and the registry; small cells suffice."""
     monkeypatch.setenv("TUTTI_HOME", str(tmp_path / "store"))
     monkeypatch.delenv("TUTTI_CATALOG_URL", raising=False)
     monkeypatch.setattr(intervals, "MIN_TAIL_STEPS", 20)
@@ -89,7 +90,7 @@ async def place(
 async def test_the_highest_level_is_found_and_found_again(
     place: tuple[Engine, Suite, Path], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """1 and 2 meet the objectives and 4 ends early; asked again nothing is measured."""
+    """Levels 1 and 2 meet the objectives and 4 ends early; a second search measures nothing."""
     engine, suite, models = place
     found = await find_concurrency.fn(suite, ASKED, models)
     (policy,) = found["policies"]
@@ -117,7 +118,7 @@ async def test_the_highest_level_is_found_and_found_again(
 async def test_a_spent_budget_breaks_it_off_and_the_next_run_goes_on(
     place: tuple[Engine, Suite, Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Measurements are kept, and no result is claimed."""
+    """Measurements are stored, and no result is reported."""
     engine, suite, models = place
     poor = Suite.model_validate(suite.model_dump() | {"budget": {"minutes": 0.0001}})
     (policy,) = (await find_concurrency.fn(poor, ASKED, models))["policies"]
@@ -132,7 +133,7 @@ async def test_a_spent_budget_breaks_it_off_and_the_next_run_goes_on(
 
 
 async def test_a_grid_is_refused(place: tuple[Engine, Suite, Path]) -> None:
-    """One benchmark, one model."""
+    """A search needs one benchmark and one model."""
     *_, models = place
     grid = Suite(name="grid", benchmarks=("gsm8k", "aime-24"))
     with pytest.raises(SuiteError, match="a search is of one of each"):
@@ -160,8 +161,8 @@ def test_the_verb_says_by_its_exit_code_whether_there_is_an_answer(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    """4 where a policy has none, or one by values alone, and 5 where a probe was broken off; JSON
-    alone on standard output."""
+    """The exit code is 4 if a policy has no answer or one by values alone, and 5 if a probe was
+    interrupted; standard output has only JSON."""
     policies = [{"whole": True} | each for each in policies]
     given: list[Any] = []
 

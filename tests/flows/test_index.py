@@ -1,4 +1,5 @@
-"""The flow `build-index` as a plain function, on a few documents; and the verb `tutti index`."""
+"""Tests of the flow `build-index` as a plain function with a few documents, and of the verb `tutti
+index`."""
 
 import json
 import subprocess
@@ -31,7 +32,7 @@ DOCUMENTS = [
 
 @pytest.fixture
 def corpus(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A JSONL file beside a store of its own."""
+    """Return a JSONL file beside a new store."""
     monkeypatch.setenv("TUTTI_HOME", str(tmp_path / "home"))
     monkeypatch.delenv("TUTTI_CATALOG_URL", raising=False)
     file = tmp_path / "corpus.jsonl"
@@ -40,7 +41,7 @@ def corpus(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 async def test_an_index_of_a_file_is_built_and_found_again(corpus: Path) -> None:
-    """With BM25; its run is recorded, and its page names documents, recall and folder."""
+    """The index has BM25; its run is recorded, and its page has documents, recall and folder."""
     parameters = IndexParameters(corpus=str(corpus), words=True)
     built = await build_index.fn(parameters)
     folder = Path(built["folder"])
@@ -55,7 +56,7 @@ async def test_an_index_of_a_file_is_built_and_found_again(corpus: Path) -> None
 
 
 def test_an_index_of_a_folder(corpus: Path) -> None:
-    """By the verb: what was read and skipped on stderr, the index's id on stdout."""
+    """The verb prints the read and skipped files on stderr and the index's id on stdout."""
     folder = corpus.with_name("handbook")
     folder.mkdir()
     (folder / "tea.md").write_text("# Tea\n\nGreen tea steeps for two minutes.")
@@ -75,7 +76,7 @@ def test_an_index_of_a_folder(corpus: Path) -> None:
 
 @pytest.mark.slow
 def test_the_verb_prints_no_librarys_log(corpus: Path) -> None:
-    """In a process of its own: stderr has the verb's lines, and no other format."""
+    """The verb runs in its own process; stderr has only the verb's lines."""
     command = [sys.executable, "-c", "from tutti.cli.main import main; main()"]
     done = subprocess.run(
         [*command, "index", str(corpus), "--words"], capture_output=True, text=True, timeout=240
@@ -85,7 +86,7 @@ def test_the_verb_prints_no_librarys_log(corpus: Path) -> None:
 
 
 async def test_a_missing_file_is_named(corpus: Path) -> None:
-    """And the run is recorded as failed."""
+    """The run is recorded as failed."""
     nowhere = corpus.with_name("nowhere.jsonl")
     with pytest.raises(CorpusRefused, match=r"nowhere\.jsonl: no such file or folder"):
         await build_index.fn(IndexParameters(corpus=str(nowhere)))
@@ -94,7 +95,7 @@ async def test_a_missing_file_is_named(corpus: Path) -> None:
 
 
 def test_an_endpoint_is_given_whole() -> None:
-    """Address, model and width, or none of them."""
+    """Address, model and width are given together or not at all."""
     with pytest.raises(ValidationError, match="give embed_url, embed_model and embed_dimensions"):
         IndexParameters(embed_url="http://h/v1")
     parameters = IndexParameters(embed_url="http://h/v1", embed_model="m", embed_dimensions=3)
@@ -103,14 +104,14 @@ def test_an_endpoint_is_given_whole() -> None:
 
 
 def test_the_defaults_are_the_index_that_sweeps_use() -> None:
-    """Its id hashes the spec: another one would be built a second time."""
+    """The id hashes the spec; different defaults would build a second index."""
     assert DEFAULT_INDEX.spec == IndexSpec(template=STDLIB_TEMPLATE)
     assert DEFAULT_INDEX.embedder is None
     assert IndexParameters(corpus="a.jsonl").spec == IndexSpec()
 
 
 def test_the_verb_prints_the_manifest(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Three lines, or the manifest and its folder as JSON."""
+    """The output is three lines, or the manifest and its folder as JSON."""
     manifest: dict[str, Any] = {"index_id": "index:1", "documents": 8}
     manifest |= {"recall": {"recall_at_1": 0.5, "recall_at_10": 1.0}, "folder": "/store/index-1"}
 

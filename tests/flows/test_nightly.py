@@ -1,4 +1,4 @@
-"""The flow `nightly` as a plain function: real gateway, an engine that answers as a test says."""
+"""Tests of the flow `nightly` as a plain function, with a real gateway and a scripted engine."""
 
 import json
 from collections.abc import AsyncIterator
@@ -35,7 +35,7 @@ NIGHT = {"schedule": "0 2 * * *", "stages": {"full": {"suite": SUITE}}}
 
 
 class Desk:
-    """A night file, a registry, an engine that can be made to answer wrongly, a webhook."""
+    """A night file, a registry, an engine that can be set to answer wrongly, and a webhook."""
 
     def __init__(self, folder: Path, engine: BaseTestServer, hook: BaseTestServer) -> None:
         self.folder, self.wrong = folder, False
@@ -49,12 +49,12 @@ class Desk:
         (folder / "test.jsonl").write_text("".join(json.dumps(row) + "\n" for row in ROWS))
 
     def enter_model(self, **entry: Any) -> None:
-        """The registry's only model."""
+        """Write the registry's only model."""
         models = {"pocket": {"served_name": "pocket", "context_tokens": 4096} | entry}
         self.models.write_text(yaml.safe_dump({"models": models}))
 
     async def answer(self, _: web.Request, body: dict[str, Any]) -> web.StreamResponse:
-        """Twice the number that is asked about, or one more."""
+        """Return twice the number in the question, or one more if set to answer wrongly."""
         if is_first_call(body):
             return web.json_response(completion("ready"))
         self.asked += 1
@@ -62,12 +62,12 @@ class Desk:
         return web.json_response(completion(f"So it is\n#### {2 * number + self.wrong}"))
 
     async def hear(self, request: web.Request) -> web.Response:
-        """The webhook."""
+        """Receive a webhook request."""
         self.told.append(await request.json())
         return web.json_response({})
 
     async def night(self, day: int, **change: Any) -> dict[str, Any]:
-        """The night of that day of November."""
+        """Run the night of that day of November."""
         content = yaml.safe_load(yaml.safe_dump(NIGHT | change))
         for stage in content["stages"].values():
             stage["suite"]["data"] = {"source": str(self.folder)}
@@ -79,7 +79,7 @@ class Desk:
 
 @pytest.fixture
 async def desk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Desk]:
-    """In a store of its own."""
+    """Yield a desk in a new store."""
     monkeypatch.setenv("TUTTI_HOME", str(tmp_path / "home"))
     monkeypatch.delenv("TUTTI_CATALOG_URL", raising=False)
     monkeypatch.delenv("TUTTI_WEBHOOK_URL", raising=False)
@@ -105,8 +105,9 @@ async def desk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator
 async def test_nights_are_measured_judged_and_told(
     desk: Desk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """First, same, worse: against the last good one; the webhook hears of the worse one only, and
-    its address is in no file; the same night again asks nothing."""
+    """The first, an equal and a worse night are compared with the last good one; the webhook is
+    called for the worse one only, its address is in no file, and a rerun of the same night makes no
+    calls."""
     monkeypatch.setenv("TUTTI_WEBHOOK_URL", desk.hook_url)
     first = await desk.night(1)
     assert (first["verdict"], first["baseline"]) == ("inconclusive", None)
@@ -139,7 +140,8 @@ async def test_nights_are_measured_judged_and_told(
 async def test_an_engine_that_does_not_start_is_told_and_kept(
     desk: Desk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Inconclusive with the reason; when it is there again the same night goes on."""
+    """The night is inconclusive with the reason; when the engine is back, the same night
+    continues."""
     await desk.night(1)
     good = desk.models.read_text()
     monkeypatch.setenv("TUTTI_MODELS_PYTHON", str(desk.folder / "no-python"))
@@ -156,7 +158,8 @@ async def test_an_engine_that_does_not_start_is_told_and_kept(
 
 
 async def test_a_wrong_registry_is_an_error(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It is reported as an error to fix, without a verdict; somebody is notified."""
+    """The registry is reported as an error to fix, without a verdict, and a notification is
+    sent."""
     monkeypatch.setenv("TUTTI_WEBHOOK_URL", desk.hook_url)
     with pytest.raises(RegistryError):
         await desk.night(1, stages={"full": {"suite": SUITE | {"model": "nobody"}}})
@@ -172,7 +175,7 @@ async def test_a_wrong_registry_is_an_error(desk: Desk, monkeypatch: pytest.Monk
 async def test_a_night_that_cannot_measure_notifies(
     desk: Desk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """With the reason."""
+    """The notification has the reason."""
     monkeypatch.setenv("TUTTI_WEBHOOK_URL", desk.hook_url)
     found = await desk.night(1, budget={"minutes": 1e-6})
     (told,) = desk.told
@@ -183,8 +186,8 @@ async def test_a_night_that_cannot_measure_notifies(
 async def test_a_report_that_cannot_be_written_is_told_with_the_verdict(
     desk: Desk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """In one message, also of a night that would have had none. Before, it said that there was no
-    verdict; and if the run could not be ended after a message, a second one did."""
+    """One message reports both, also for a night that would not have sent one. It used to claim
+    that there was no verdict, and a failure to end the run sent a second message."""
 
     async def full(*_: Any) -> None:
         raise OSError("disk full")
@@ -203,7 +206,7 @@ async def test_a_report_that_cannot_be_written_is_told_with_the_verdict(
 async def test_an_error_after_a_nights_message_sends_no_other(
     desk: Desk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A catalog that is gone when the run is to be ended, for example."""
+    """An example is a catalog that is unreachable when the run is to be ended."""
 
     def gone(*_: Any) -> None:
         raise OSError("gone")
@@ -217,7 +220,7 @@ async def test_an_error_after_a_nights_message_sends_no_other(
 
 @pytest.mark.slow
 async def test_a_spent_budget_ends_the_night_and_the_same_night_goes_on(desk: Desk) -> None:
-    """What was measured is kept, and is not asked again."""
+    """Measured results are stored and not measured again."""
     stages = {name: {"suite": SUITE} for name in ("guard", "full")}
     found = await desk.night(1, stages=stages, budget={"minutes": 1e-6})
     assert (found["verdict"], found["whole"]) == ("inconclusive", False)
@@ -233,8 +236,8 @@ RECORD = Record(Night("nightly", date(2026, 11, 21)), "worse", "full: less", Non
     ("accepted", "kind"), [("all gates passed", "COMPLETED"), (None, "FAILED")]
 )
 def test_a_flow_run_ends_in_a_state_that_the_ui_shows(accepted: str | None, kind: str) -> None:
-    """Completed where the night was accepted; else failed. Of Prefect's own name: its lists leave
-    out runs whose state has another."""
+    """The state is Completed if the night was accepted and Failed otherwise. It has Prefect's own
+    name, because Prefect's lists omit runs whose state has another name."""
     told = {"night": "n", "verdict": "inconclusive", "reason": "no engine", "accepted": accepted}
     state = night_told.ended(told)
     assert (state.type.value, state.name) == (kind, kind.capitalize())
@@ -242,7 +245,7 @@ def test_a_flow_run_ends_in_a_state_that_the_ui_shows(accepted: str | None, kind
 
 
 def test_the_scheduled_time_of_a_late_run_is_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Not the clock when it starts."""
+    """The scheduled time is not the time at which the run starts."""
     planned = datetime(2026, 11, 20, 2, tzinfo=UTC)
     run = SimpleNamespace(flow_run=SimpleNamespace(expected_start_time=planned))
     assert abs((night_told.planned_for() - datetime.now(UTC)).total_seconds()) < 5
@@ -251,7 +254,7 @@ def test_the_scheduled_time_of_a_late_run_is_its_own(monkeypatch: pytest.MonkeyP
 
 
 async def test_a_run_leaves_an_artifact_and_an_event(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The event is named by the verdict, its resource is the sweep."""
+    """The event is named by the verdict, and its resource is the sweep."""
     left: list[Any] = []
 
     async def artifact(*given: Any) -> None:
@@ -291,7 +294,7 @@ async def test_whoever_must_look_is_notified(
     desk: Desk,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Of a worse night, and of one without a verdict for lack of data."""
+    """A notification is sent for a worse night and for one without a verdict for lack of data."""
     monkeypatch.setenv("TUTTI_WEBHOOK_URL", desk.hook_url)
     await night_told.tell(Record(RECORD.night, verdict, "why", accepted), [], [], StageLog())
     assert [told["verdict"] for told in desk.told] == [verdict] * alerts

@@ -1,4 +1,5 @@
-"""The flow `serve-models` as a plain function: real gateway, doubles for engines."""
+"""Tests of the flow `serve-models` as a plain function, with a real gateway and fakes of
+engines."""
 
 import asyncio
 import json
@@ -31,20 +32,20 @@ TWO = ("mine", "grader")
 
 
 class Registry:
-    """Two endpoints and the file that names them."""
+    """Two endpoints and the registry file with them."""
 
     def __init__(self, file: Path) -> None:
         self.file, self.engines = file, {name: EngineDouble() for name in TWO}
 
     def parameters(self, **fields: Any) -> ServeParameters:
-        """For a moment, without the search service."""
+        """Return parameters for a short run without the search service."""
         given = {"models": TWO, "minutes": 0.01, "search": False, "registry": self.file}
         return ServeParameters.model_validate(given | fields)
 
 
 @pytest.fixture
 async def registry(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Registry]:
-    """In a store of its own."""
+    """Yield the registry in a new store."""
     monkeypatch.setenv("TUTTI_HOME", str(tmp_path / "home"))
     monkeypatch.delenv("TUTTI_CATALOG_URL", raising=False)
     made = Registry(tmp_path / "models.yaml")
@@ -70,8 +71,8 @@ async def _answers(url: str) -> bool:
 async def test_models_are_called_once_served_and_ended(
     registry: Registry, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Both behind one gateway, by their entries' names though both are served by one; it is gone
-    when the minutes are over."""
+    """Both models are behind one gateway under their entries' names, although one model serves
+    both; the gateway has ended when the minutes are over."""
     served = await serve_models.fn(registry.parameters())
     assert served["models"] == {"mine": "org/big", "grader": "org/big"}
     assert [(each["model"], each["text"]) for each in served["answers"]] == [
@@ -86,7 +87,7 @@ async def test_models_are_called_once_served_and_ended(
 
 
 async def test_a_model_that_does_not_answer_fails_the_run(registry: Registry) -> None:
-    """With its answer; what was started is ended."""
+    """The error quotes its response; started processes are ended."""
 
     async def refuse(_: web.Request, body: dict[str, Any]) -> web.StreamResponse:
         return web.json_response({"error": {"message": "out of memory"}}, status=400)
@@ -99,7 +100,7 @@ async def test_a_model_that_does_not_answer_fails_the_run(registry: Registry) ->
 
 
 async def test_unknown_models_and_missing_checkpoints_say_what_to_do(registry: Registry) -> None:
-    """Before anything is started."""
+    """The error is raised before anything is started."""
     with pytest.raises(RegistryError, match="nobody"):
         await serve_models.fn(registry.parameters(models=("nobody",)))
     entry = {"provider": "vllm", "checkpoint": "gone", "context_tokens": 512}
@@ -110,7 +111,8 @@ async def test_unknown_models_and_missing_checkpoints_say_what_to_do(registry: R
 
 
 async def test_without_minutes_a_signal_ends_it(registry: Registry) -> None:
-    """As Ctrl-C and `kill` end `tutti serve`; the run is completed."""
+    """The signal is the one with which Ctrl-C or `kill` ends `tutti serve`; the run is
+    completed."""
     before = signal.getsignal(signal.SIGTERM)
     running = asyncio.create_task(serve_models.fn(registry.parameters(minutes=0, check=False)))
     async with asyncio.timeout(60):
@@ -126,7 +128,7 @@ async def test_without_minutes_a_signal_ends_it(registry: Registry) -> None:
 async def test_the_fit_is_said_before_an_engine_starts(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Server, device, arithmetic and card; a card that is too small starts nothing."""
+    """The output names server, device, dtype and GPU; nothing starts if the GPU is too small."""
     python, cards = tmp_path / "python", tmp_path / "gpus.yaml"
     double = shlex.join([sys.executable, "-m", "tests.serving.vllm_double"])
     python.write_text(f'#!/bin/sh\nexec {double} "$@"\n')
@@ -158,7 +160,7 @@ async def test_the_fit_is_said_before_an_engine_starts(
 
 
 class _Engine:
-    """Dies after a moment."""
+    """Engine that dies after a moment."""
 
     async def watch(self) -> None:
         await asyncio.sleep(0.05)
@@ -166,7 +168,7 @@ class _Engine:
 
 
 async def test_a_dead_engine_ends_the_wait() -> None:
-    """Long before its minutes are over; progress is shown until then."""
+    """The wait ends long before its minutes are over; progress is shown until then."""
     shown: list[tuple[float, float]] = []
     show = lambda *at: shown.append(at)  # noqa: E731
     with pytest.raises(EngineFailed, match="died"):
@@ -175,14 +177,14 @@ async def test_a_dead_engine_ends_the_wait() -> None:
 
 
 class _Idle:
-    """Lives on."""
+    """Engine that stays alive."""
 
     async def watch(self) -> None:
         await asyncio.Event().wait()
 
 
 async def test_kept_engines_end_when_nothing_used_them_for_so_long() -> None:
-    """Use begins the time anew."""
+    """Each use restarts the idle time."""
     answers = iter([True, True])
     started = asyncio.get_running_loop().time()
     await serve_for(
@@ -196,7 +198,7 @@ async def test_kept_engines_end_when_nothing_used_them_for_so_long() -> None:
 
 
 def test_the_page_says_how_models_are_called() -> None:
-    """Names in requests, whether they were called, and commands to copy."""
+    """The page has the names in requests, whether each model was called, and commands to copy."""
     page = served_page("http://h:1/v1", {"mine": "org/mine"}, [], "http://h:2")
     assert "| mine | `org/mine` | not called |" in page
     assert "curl -s http://h:1/v1/chat/completions" in page and '"model": "mine"' in page
@@ -207,7 +209,8 @@ def test_the_page_says_how_models_are_called() -> None:
 def test_the_verb_serves_until_it_is_ended(
     flags: list[str], how: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Its flags become the flow's parameters; what the flow prints reaches standard output."""
+    """The verb's flags become the flow's parameters; the flow's output is printed on standard
+    output."""
 
     async def answer(flow: object, prefect: bool, parameters: ServeParameters) -> None:
         assert (flow, prefect) == (serve_models, False)

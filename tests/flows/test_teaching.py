@@ -1,4 +1,5 @@
-"""Teachers and judges are served by one function: real gateway, doubles for engines."""
+"""Tests of the function that serves teachers and judges, with a real gateway and fakes of
+engines."""
 
 import asyncio
 from collections.abc import Mapping
@@ -22,7 +23,7 @@ from tutti.tasks.synthesis.teacher import BudgetedRequest, TeacherClient, open_s
 async def registry(
     folder: Path, served: Mapping[str, str], stack: AsyncExitStack
 ) -> tuple[Path, dict[str, EngineDouble]]:
-    """A registry of endpoints by entry, each with the name that it is served by."""
+    """Write a registry of endpoints by entry, each with its served model name."""
     engines = {name: EngineDouble() for name in served}
     entries = {}
     for name, engine in engines.items():
@@ -37,7 +38,7 @@ async def registry(
 
 
 class Judges(BudgetedRequest):
-    """A request that asks two models."""
+    """Request for two models."""
 
     role = "judge"
 
@@ -56,8 +57,8 @@ class Judges(BudgetedRequest):
 async def test_each_is_reached_recorded_and_priced(
     tmp_path: Path, served: dict[str, str], reached: list[str]
 ) -> None:
-    """In the order asked for, also where others serve two by one name; the gateway's records have
-    the role and the program."""
+    """The order is that of the request, also if one name serves two entries; the gateway's records
+    have the role and the program."""
     async with AsyncExitStack() as stack:
         models, engines = await registry(tmp_path, served, stack)
         catalog = stack.enter_context(storage.open_catalog(storage.Home(tmp_path / "home")))

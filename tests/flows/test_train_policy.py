@@ -1,4 +1,5 @@
-"""The flow train-policy serves a suite's other models, each apart from the one that is trained."""
+"""Tests that the flow train-policy serves a suite's other models separately from the trained
+one."""
 
 from pathlib import Path
 from typing import Any
@@ -20,12 +21,12 @@ ENGINE = {"kv_blocks": 64, "max_sequences": 8, "max_batched_tokens": 2048}
 
 @pytest.fixture
 def job() -> PolicyJob:
-    """A strategist that is trained, an actor that is not."""
+    """Return a job with a strategist that is trained and an actor that is not."""
     return read_policy_job(JOB)
 
 
 def registry(folder: Path, **actor: Any) -> Path:
-    """Two entries of the pocket model; `actor` are engine settings of the second."""
+    """Write two entries of the pocket model; `actor` has the second's engine settings."""
     entry = {"provider": "vllm", "checkpoint": str(POCKET), "context_tokens": 512}
     models = {"strategist": entry | {"engine": ENGINE}, "actor": entry | {"engine": ENGINE | actor}}
     file = folder / "models.yaml"
@@ -37,7 +38,7 @@ def registry(folder: Path, **actor: Any) -> Path:
 def test_the_actor_has_an_engine_of_its_own_and_only_the_strategist_is_recorded(
     job: PolicyJob, tmp_path: Path, new_catalog: NewCatalog, blocks: int
 ) -> None:
-    """Also where both are the same weights with the same settings: in an engine of both, the actor
+    """This also holds if both have the same weights and settings: in a shared engine, the actor
     would change with the strategist."""
     entries = _entries(job, registry(tmp_path, kv_blocks=blocks))
     assert list(entries) == ["strategist", "actor"]

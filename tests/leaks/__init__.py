@@ -1,1 +1,1 @@
-"""The guard against copies of held-out texts."""
+"""Tests of the guard against copies of held-out texts."""

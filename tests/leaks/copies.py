@@ -1,4 +1,4 @@
-"""Copies of questions and honest questions of the same templates, for tests of the guard."""
+"""Copies of questions, and independent questions of the same templates, for tests of the guard."""
 
 import re
 from collections.abc import Callable
@@ -21,7 +21,7 @@ NUMBER = re.compile(r"\d[\d,]*\.?\d*(?<![.,])")
 
 
 def with_a_word(question: str, rng: Random) -> str:
-    """With one word put in."""
+    """Return the question with one word inserted."""
     words = question.split()
     words.insert(rng.randrange(1, len(words)), rng.choice(WORDS))
     return " ".join(words)
@@ -49,7 +49,7 @@ KINDS: dict[str, Callable[[str, Random], str]] = {
 
 
 def sibling(question: str, rng: Random) -> str:
-    """The same template with other numbers and names."""
+    """Return a question of the same template with other numbers and names."""
 
     def other(found: re.Match[str]) -> str:
         text = found.group().replace(",", "")
@@ -70,7 +70,7 @@ def sibling(question: str, rng: Random) -> str:
 
 
 def templated(rng: Random) -> dict[str, list[str]]:
-    """Made questions of one template each, all different, in a random order."""
+    """Return generated questions of one template each, all different, in a random order."""
     functions = "json.dumps os.path.join shutil.copytree re.sub io.open csv.reader math.gcd".split()
     cities = "Paris Berlin Oslo Rome Madrid Tokyo Cairo Lima Delhi Accra".split()
     things = "an array,a list of tuples,a matrix,a nested list,a linked list,a binary tree".split(

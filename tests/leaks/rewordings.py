@@ -1,4 +1,4 @@
-"""Forty questions, each said again in other words by hand: the same numbers and names."""
+"""Forty questions, each with a manual paraphrase that has the same numbers and names."""
 
 PAIRS = (
     (

@@ -1,5 +1,5 @@
-"""Copies of held-out questions are found, however they are typed, and questions of the same
-templates are not: shares with Wilson's intervals, on real questions where they are here."""
+"""Tests that copies of held-out questions are detected with any formatting, and questions of the
+same templates are not: shares with Wilson intervals, on real questions where available."""
 
 import json
 import os
@@ -48,8 +48,8 @@ def count_caught(held: list[str], seed: int = 1) -> dict[str, int]:
 
 
 def test_made_copies_are_caught_and_their_siblings_are_not() -> None:
-    """At least 98 % of each kind, and at most 0.5 % of the other half of each template. Not counted
-    are words put between brackets."""
+    """At least 98 % of each kind and at most 0.5 % of the other half of each template are detected.
+    Words inserted between brackets are not counted."""
     made = templated(Random(2))
     dropped = total = 0
     for name, every in made.items():
@@ -76,7 +76,8 @@ def test_real_copies_are_caught(name: str, capsys: pytest.CaptureFixture[str]) -
 
 @pytest.mark.slow
 def test_honest_questions_stay(capsys: pytest.CaptureFixture[str]) -> None:
-    """Two thirds are siblings of held-out ones: other numbers and names, or one other number."""
+    """Two thirds have the template of a held-out question, with other numbers and names or one
+    other number."""
     dropped = total = 0
     for name in REAL:
         every = questions(name)
@@ -125,6 +126,6 @@ def test_what_makes_another_question(held: str, text: str, how: str | None) -> N
 
 
 def test_no_rewording_is_caught_without_an_embedder() -> None:
-    """As docs/training.md says; with all-MiniLM-L6-v2, 26 of the 40 were."""
+    """docs/training.md says so; with all-MiniLM-L6-v2, 26 of the 40 were detected."""
     index = LeakIndex([question for question, _ in PAIRS])
     assert sum(index.find(again) is not None for _, again in PAIRS) == 0

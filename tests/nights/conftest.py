@@ -1,3 +1,3 @@
-"""Nights are judged from sweeps: the same store as theirs."""
+"""Fixtures of the nights' tests: the store of the sweeps' tests."""
 
 from tests.sweeps.conftest import catalog as catalog

@@ -1,4 +1,4 @@
-"""Night files, and which nights a run measures."""
+"""Tests of night files and of the nights that a run measures."""
 
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
@@ -23,7 +23,7 @@ FILE: dict[str, Any] = {
 
 
 def written(folder: Path, content: Any, name: str = "night.yaml") -> Path:
-    """A file beside a suite called small."""
+    """Write a file beside a suite called small."""
     (folder / "small.yaml").write_text(
         yaml.safe_dump(SUITE | {"name": "small", "report": {"gates": [{"at_least": 0.5}]}})
     )
@@ -34,7 +34,8 @@ def written(folder: Path, content: Any, name: str = "night.yaml") -> Path:
 
 
 def test_stages_are_suites_of_a_file_or_given_in_place(tmp_path: Path) -> None:
-    """Each with its own gates, else its suite's, else one of score; smoke ends the night."""
+    """Each stage has its own gates, else its suite's, else one gate on the score; a failed smoke
+    stage ends the night."""
     path = written(tmp_path, FILE)
     file = read_night(path)
     assert is_night(path) and list(file.stages) == ["smoke", "full"]
@@ -48,7 +49,8 @@ def test_stages_are_suites_of_a_file_or_given_in_place(tmp_path: Path) -> None:
 
 
 def test_a_suite_is_a_night_of_one_stage(tmp_path: Path) -> None:
-    """Its sweep is called as the suite, with the date; schedule, budget and gates are its own."""
+    """The sweep is named by the suite and the date; schedule, budget and gates are the suite's
+    own."""
     suite = SUITE | {"name": "small", "schedule": "30 3 * * *", "budget": {"minutes": 5}}
     path = written(tmp_path, suite)
     file = read_night(path)
@@ -82,7 +84,7 @@ def test_a_suite_is_a_night_of_one_stage(tmp_path: Path) -> None:
 def test_a_wrong_file_is_told_with_its_field(
     tmp_path: Path, change: dict[str, Any], words: str
 ) -> None:
-    """And the value."""
+    """The error has the value, too."""
     path = written(tmp_path, FILE | change)
     with pytest.raises(SuiteError, match=words) as told:
         read_night(path)
@@ -90,7 +92,7 @@ def test_a_wrong_file_is_told_with_its_field(
 
 
 def test_what_is_no_file_of_ours_is_told_as_of_a_suite(tmp_path: Path) -> None:
-    """Missing, or not YAML."""
+    """The file is missing or not YAML."""
     with pytest.raises(SuiteError, match="no such suite"):
         read_night(tmp_path / "none.yaml")
     with pytest.raises(SuiteError, match="not YAML"):
@@ -98,7 +100,7 @@ def test_what_is_no_file_of_ours_is_told_as_of_a_suite(tmp_path: Path) -> None:
 
 
 def test_a_benchmark_of_ones_own_is_beside_the_night_file(tmp_path: Path) -> None:
-    """As it is beside a suite file."""
+    """The path is relative to the file, as in a suite file."""
     suite = SUITE | {"benchmark": "my.jsonl:2", "data": {"scorer": "exact"}}
     file = read_night(written(tmp_path, {"stages": {"full": {"suite": suite}}}))
     assert file.stages["full"].suite.benchmark == str(tmp_path / "my.jsonl:2")
@@ -112,13 +114,14 @@ TONIGHT = date(2026, 11, 21)
 
 
 def file_of(**change: Any) -> NightFile:
-    """Planned for 02:00 UTC."""
+    """Return a night file scheduled for 02:00 UTC."""
     stages = {"full": {"suite": SUITE}}
     return NightFile.model_validate(FILE | {"stages": stages} | change)
 
 
 def known(*ages: int, whole: bool = True, written_h: float = 20) -> dict[date, Record]:
-    """Nights so many days before tonight's; the records were written so long before its start."""
+    """Return records of nights a number of days before tonight, written `written_h` hours before
+    its start."""
     at = MIDNIGHT + TWO - timedelta(hours=written_h)
     nights = [Night("nightly", TONIGHT - timedelta(days=age)) for age in ages]
     return {night.date: Record(night, whole=whole, at=at) for night in nights}
@@ -127,20 +130,21 @@ def known(*ages: int, whole: bool = True, written_h: float = 20) -> dict[date, R
 def due(
     file: NightFile, records: dict[date, Record], late_h: float = 0, **more: Any
 ) -> tuple[list[str], str]:
-    """Dates to measure and what is said, for a run planned for tonight."""
+    """Return the dates to measure and the message for a run scheduled for tonight."""
     scheduled = MIDNIGHT + TWO
     found = nights_due(file, records, scheduled, scheduled + timedelta(hours=late_h), **more)
     return [night.date.isoformat()[5:] for night in found.nights], "; ".join(found.notes)
 
 
 def test_the_scheduled_time_decides_the_date_however_late_it_starts() -> None:
-    """Also past midnight: the night is the one it was planned for."""
+    """A night that starts after midnight keeps its scheduled date."""
     assert due(file_of(), known(1)) == (["11-21"], "")
     assert due(file_of(), known(1), late_h=23.9) == (["11-21"], "")
 
 
 def test_dates_are_those_of_the_files_zone() -> None:
-    """01:00 in Berlin is midnight in UTC: the date there counts, in winter and in summer."""
+    """01:00 in Berlin is about midnight in UTC; the date in Berlin counts, in winter and in
+    summer."""
     file = file_of(schedule="30 0 * * *", timezone="Europe/Berlin")
     for month, hour in ((11, 23), (7, 22)):
         at = datetime(2026, month, 20, hour, 30, tzinfo=UTC)
@@ -149,13 +153,13 @@ def test_dates_are_those_of_the_files_zone() -> None:
 
 
 def test_of_many_late_runs_the_latest_night_is_measured_once() -> None:
-    """Five days off: the first late run measures the last planned night, not five in a row."""
+    """After five days without runs, the first late run measures only the last scheduled night."""
     dates, said = due(file_of(), known(3), late_h=5 * 24 + 3)
     assert dates == ["11-26"] and "was due for 2026-11-21" in said
 
 
 def test_a_missed_night_is_measured_first_and_only_the_last_one() -> None:
-    """Three were missed."""
+    """Three nights were missed."""
     dates, said = due(file_of(), known(4))
     assert dates == ["11-20", "11-21"] and "nightly-2026-11-20 was missed" in said
 
@@ -166,7 +170,7 @@ def test_a_missed_night_is_told_where_the_file_does_not_ask_for_it() -> None:
 
 
 def test_nothing_was_missed_before_the_first_night() -> None:
-    """A store of its first night has no night before it."""
+    """A store with its first night has no earlier night."""
     assert due(file_of(), {}) == (["11-21"], "")
     assert due(file_of(), known(0)) == (["11-21"], "")
 
@@ -182,7 +186,7 @@ def test_nothing_was_missed_before_the_first_night() -> None:
 def test_a_night_that_is_not_whole_is_resumed_within_a_day(
     change: dict[str, Any], hours: float, dates: list[str]
 ) -> None:
-    """Counted from when it was left, and only where the file asks for it."""
+    """The day counts from the end of the interrupted run, and only if the file enables resuming."""
     found, said = due(file_of(**change), known(1, whole=False, written_h=hours))
     assert found == dates and "2026-11-20 is not whole" in said
 
@@ -192,7 +196,7 @@ def test_a_night_that_is_asked_for_is_measured_alone() -> None:
 
 
 def test_by_hand_the_last_planned_night_is_measured_alone() -> None:
-    """At three in the afternoon it is that of the morning; nobody waits for two nights."""
+    """At three in the afternoon it is this morning's night, and no second night is measured."""
     at = MIDNIGHT + timedelta(hours=15)
     found = nights_due(file_of(), known(4), at, at)
     assert [night.date for night in found.nights] == [TONIGHT] and not found.notes
@@ -204,7 +208,8 @@ def test_without_a_schedule_the_day_of_the_run_is_the_night() -> None:
 
 @given(st.integers(0, 400 * 24 * 60), st.integers(0, 40 * 24 * 60))
 def test_one_night_is_due_and_it_is_not_in_the_future(start: int, late: int) -> None:
-    """At any minute, however late: the night is planned, and none between it and now is."""
+    """At any minute and with any delay, the night is a scheduled one, and no other is between it
+    and now."""
     file = file_of(schedule="0 2 * * 1-5", timezone="Europe/Berlin", catch_up=False)
     scheduled = MIDNIGHT + timedelta(minutes=start)
     now = scheduled + timedelta(minutes=late)

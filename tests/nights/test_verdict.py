@@ -1,4 +1,4 @@
-"""The verdict of a night: stages by their gates, the baseline, what ends a night early."""
+"""Tests of a night's verdict: stages by their gates, the baseline, and early ends."""
 
 from collections.abc import Callable, Sequence
 from datetime import date, timedelta
@@ -58,7 +58,7 @@ class Nights:
     async def measure(
         self, day: int, spending: BudgetTracker | None = None, **scores: Scores
     ) -> Record:
-        """The night of that day; `scores` of each stage, or what its engine fails with."""
+        """Measure the night of that day with each stage's `scores` or its engine's failure."""
         night = Night(self.file.name, FIRST + timedelta(days=day))
         begin_night(self.catalog, night)
         last = last_accepted_night(self.catalog, night)
@@ -82,7 +82,7 @@ class Nights:
         return enter_night(self.catalog, judge_night(night, found, last))
 
     def rows(self) -> list[tuple[Any, ...]]:
-        """Verdict and reason of the nights in the store, oldest first."""
+        """Return verdict and reason of the stored nights, oldest first."""
         sql = "select verdict, reason from verdicts where metric = 'night' order by reason"
         return [tuple(row.values()) for row in storage.query(sql, self.catalog.home)]
 
@@ -92,18 +92,18 @@ Make = Callable[..., Nights]
 
 @pytest.fixture
 def nights(catalog: storage.Catalog) -> Make:
-    """Nights of these stages."""
+    """Return a maker of nights with given stages."""
     store = Store(catalog)
     return lambda **stages: Nights(store, **stages)
 
 
 def stage(*gates: dict[str, Any], **more: Any) -> dict[str, Any]:
-    """One of the file's."""
+    """Return a stage of the file."""
     return {"suite": SUITE, "gates": list(gates), **more}
 
 
 async def test_the_first_night_is_inconclusive_and_accepted(nights: Make) -> None:
-    """Nothing to compare it with; its bounds passed, so that the next has something."""
+    """There is no baseline; its bounds passed, so it is the baseline of the next night."""
     found = nights(full=stage(MARGIN, BOUND))
     record = await found.measure(0, full=RIGHT)
     assert (record.verdict, record.baseline) == ("inconclusive", None)
@@ -115,7 +115,7 @@ async def test_the_first_night_is_inconclusive_and_accepted(nights: Make) -> Non
 
 
 async def test_a_first_night_whose_bound_fails_is_no_baseline(nights: Make) -> None:
-    """Nor one whose bound is inconclusive."""
+    """A night whose bound is inconclusive is no baseline either."""
     found = nights(full=stage(MARGIN, BOUND))
     record = await found.measure(0, full=WRONG)
     assert (record.verdict, record.accepted) == ("worse", None)
@@ -125,7 +125,8 @@ async def test_a_first_night_whose_bound_fails_is_no_baseline(nights: Make) -> N
 
 
 async def test_the_baseline_is_the_last_accepted_night_not_the_one_before(nights: Make) -> None:
-    """A slow slide is not accepted night by night: each is judged by the last good one."""
+    """A slow decline is not accepted night by night, because each night is compared with the last
+    good one."""
     found = nights()
     assert (await found.measure(0, full=RIGHT)).accepted
     for day, scores in ((1, FEWER), (2, MOST), (3, RIGHT)):
@@ -146,7 +147,8 @@ async def test_better_is_better_than_the_baseline_not_than_a_bound(nights: Make)
 
 
 async def test_a_night_is_accepted_by_hand_with_a_reason(nights: Make) -> None:
-    """It stays accepted when it is judged again; unknown nights and no reason are refused."""
+    """The night stays accepted when it is judged again; unknown nights and an empty reason are
+    refused."""
     found = nights()
     await found.measure(0, full=RIGHT)
     assert (await found.measure(1, full=WRONG)).verdict == "worse"
@@ -162,7 +164,7 @@ async def test_a_night_is_accepted_by_hand_with_a_reason(nights: Make) -> None:
 
 
 async def test_smoke_ends_the_night_where_it_fails(nights: Make) -> None:
-    """Others do where the file says so; what was not reached says nothing of anything."""
+    """Other stages do so if the file says so; stages that were not reached give no result."""
     stages = {name: stage(BOUND) for name in ("smoke", "guard", "full")}
     found = nights(**stages)
     record = await found.measure(0, smoke=WRONG, guard=RIGHT, full=RIGHT)
@@ -177,7 +179,7 @@ async def test_smoke_ends_the_night_where_it_fails(nights: Make) -> None:
 
 
 async def test_stages_have_sweeps_and_baselines_of_their_own(nights: Make) -> None:
-    """A stage that the accepted night lacks is inconclusive, until somebody accepts."""
+    """A stage that the accepted night lacks is inconclusive until a night with it is accepted."""
     found = nights(smoke=stage(BOUND), full=stage(MARGIN))
     record = await found.measure(0, smoke=RIGHT, full=MOST)
     assert record.accepted and list(record.sweeps) == ["smoke", "full"]
@@ -192,7 +194,7 @@ async def test_stages_have_sweeps_and_baselines_of_their_own(nights: Make) -> No
 
 
 async def test_a_suite_may_name_its_baseline(nights: Make) -> None:
-    """Then margins refer to it; one that is not there is a reason."""
+    """Margins then refer to that baseline; a missing one is the reason of the verdict."""
     suite = SUITE | {"report": {"baseline": "pinned"}}
     found = nights(full={"suite": suite, "gates": [MARGIN]})
     record = await found.measure(0, full=RIGHT)
@@ -203,7 +205,7 @@ async def test_a_suite_may_name_its_baseline(nights: Make) -> None:
 
 
 async def test_an_engine_that_does_not_start_makes_the_night_inconclusive(nights: Make) -> None:
-    """Not worse; the night is not whole, and never a baseline."""
+    """The verdict is not worse; the night is incomplete and never a baseline."""
     stages = {"smoke": stage(BOUND), "full": stage(MARGIN)}
     found = nights(**stages)
     await found.measure(0, smoke=RIGHT, full=RIGHT)
@@ -231,7 +233,8 @@ async def test_an_engine_that_does_not_start_makes_the_night_inconclusive(nights
     ],
 )
 async def test_a_budget_that_is_spent_ends_the_night(nights: Make, cost: Cost, said: str) -> None:
-    """Stages spend the night's budget, each within its own; what is not reached is inconclusive."""
+    """Stages share the night's budget, each within its own; a stage that is not reached is
+    inconclusive."""
     found = nights(smoke=stage(BOUND), full=stage(BOUND))
     night = BudgetTracker(Budget(usd=2))
     record = await found.measure(0, night, smoke=RIGHT, full=RIGHT)
@@ -243,7 +246,7 @@ async def test_a_budget_that_is_spent_ends_the_night(nights: Make, cost: Cost, s
 
 
 async def test_a_stage_that_lacks_samples_is_inconclusive(nights: Make) -> None:
-    """With what ended its cells; samples that infrastructure lost were tried."""
+    """The reason says what ended its cells; samples lost by infrastructure count as tried."""
     found = nights(full=stage(BOUND))
     await found.measure(0, full=RIGHT)
     sweep = found.store.sweep("nightly-2026-11-02")
@@ -279,7 +282,8 @@ async def test_a_stage_that_lacks_samples_is_inconclusive(nights: Make) -> None:
 
 
 async def test_a_night_that_is_cut_off_is_inconclusive_in_the_store(nights: Make) -> None:
-    """From its beginning on; a night that is known keeps its verdict when it begins again."""
+    """A night is inconclusive from its start; a night with a verdict keeps it when it is started
+    again."""
     found = nights()
     night = Night("nightly", FIRST)
     begin_night(found.catalog, night)
@@ -294,7 +298,7 @@ async def test_a_night_that_is_cut_off_is_inconclusive_in_the_store(nights: Make
 
 
 async def test_the_page_says_what_was_compared_with_what(nights: Make) -> None:
-    """Words, n, interval and p; the same in JSON."""
+    """The page and its JSON have the texts, n, interval and p."""
     found = nights(full=stage(MARGIN, BOUND))
     await found.measure(0, full=RIGHT)
     record = await found.measure(1, full=MOST)

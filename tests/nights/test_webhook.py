@@ -1,4 +1,4 @@
-"""The webhook of a worse night: bounded, tried again where that may help, its address a secret."""
+"""Tests of the webhook for a worse night: bounded, retried where useful, its address a secret."""
 
 import logging
 from collections.abc import AsyncIterator
@@ -13,7 +13,7 @@ SECRET = "/T0/token"
 
 
 class Hook:
-    """Answers with `statuses` in turn, then 200."""
+    """Webhook that responds with `statuses` in turn, then 200."""
 
     def __init__(self) -> None:
         self.statuses: list[int] = []
@@ -26,7 +26,7 @@ class Hook:
 
 @pytest.fixture
 async def hook(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Hook]:
-    """The environment names it."""
+    """Yield the webhook that the environment variable names."""
     made, application = Hook(), web.Application()
 
     async def hear(request: web.Request) -> web.Response:
@@ -55,7 +55,7 @@ async def test_it_is_told_once(hook: Hook) -> None:
 async def test_it_is_tried_again_where_that_may_help(
     hook: Hook, statuses: list[int], tries: int, said: str | None
 ) -> None:
-    """At most three times; what is left is words, not an error."""
+    """There are at most three tries; a final failure gives a message, not an error."""
     hook.statuses = statuses
     told = await post_webhook({}, wait_s=0.01)
     assert len(hook.heard) == tries
@@ -64,7 +64,7 @@ async def test_it_is_tried_again_where_that_may_help(
 
 @pytest.mark.parametrize("url", ["http://127.0.0.1:9/T0/token", "T0/token", "http://[T0/token"])
 async def test_no_address_is_no_error(monkeypatch: pytest.MonkeyPatch, url: str) -> None:
-    """Nobody listens, or it is none; the reason does not show it."""
+    """The host does not respond or the URL is invalid; the reason does not contain it."""
     monkeypatch.setenv(VARIABLE, url)
     told = await post_webhook({}, wait_s=0)
     assert told is not None and told.startswith(f"{VARIABLE}: not delivered: ")
@@ -77,7 +77,7 @@ async def test_without_the_variable_nobody_is_told(monkeypatch: pytest.MonkeyPat
 
 
 async def test_the_address_is_in_no_log(hook: Hook, caplog: pytest.LogCaptureFixture) -> None:
-    """However much is logged; loggers are as before afterwards."""
+    """This holds at every log level; loggers are restored afterwards."""
     with caplog.at_level(logging.DEBUG), caplog.at_level(logging.DEBUG, "httpx"):
         await post_webhook({})
         assert logging.getLogger("httpx").level == logging.DEBUG

@@ -1,4 +1,5 @@
-"""Files that people write: faults told with their line, names given once, keys never shown."""
+"""Tests of files that people write: errors with their line, unique keys, and secrets that are never
+shown."""
 
 from collections.abc import Callable
 from itertools import pairwise
@@ -25,11 +26,11 @@ from tutti.tasks.sweeps.spec.suite import SuiteError, read_suite
 
 
 class Refused(ValueError):
-    """What the tests' files are refused with."""
+    """Error raised for the tests' files."""
 
 
 class Inner(BaseModel):
-    """A nested part."""
+    """Nested part of the file."""
 
     model_config = ConfigDict(extra="forbid")
     limit: int = Field(1, ge=1)
@@ -37,7 +38,7 @@ class Inner(BaseModel):
 
 
 class File(BaseModel):
-    """The tests' file."""
+    """Model of the tests' file."""
 
     model_config = ConfigDict(extra="forbid")
     name: str
@@ -46,7 +47,7 @@ class File(BaseModel):
 
 
 def refusal(path: Path, text: str) -> str:
-    """What is said of a file with this text, without its path."""
+    """Return the error for a file with this text, without its path."""
     path.write_text(text)
     with pytest.raises(Refused) as caught:
         read_document(path, Refused).check(File)
@@ -74,19 +75,20 @@ def refusal(path: Path, text: str) -> str:
     ],
 )
 def test_a_fault_is_told_with_its_line(tmp_path: Path, text: str, said: str) -> None:
-    """Of a value, of a list's entry, of the mapping where something is missing, of the YAML."""
+    """The line is that of a value, of a list's entry, of the mapping with a missing key, or of the
+    YAML error."""
     assert refusal(tmp_path / "file.yaml", text).startswith(said)
 
 
 def test_several_faults_are_told_at_once(tmp_path: Path) -> None:
-    """Each with its own line."""
+    """Each has its own line."""
     said = refusal(tmp_path / "file.yaml", "name: a\nnumbers: [x]\nparts:\n  one: {limit: 0}")
     first, second = said.split("; ")
     assert first.startswith("line 4: parts.one.limit: ") and second.startswith("line 2: numbers.0")
 
 
 def test_a_key_is_not_shown(tmp_path: Path) -> None:
-    """Neither as a value that is no number, nor beside what is no YAML."""
+    """A key is shown neither as an invalid number nor beside invalid YAML."""
     file = tmp_path / "file.yaml"
     said = refusal(file, "name: a\nparts:\n  one:\n    api_key: sk-123")
     assert said.startswith("line 4: parts.one.api_key: ") and "sk-123" not in said
@@ -94,7 +96,8 @@ def test_a_key_is_not_shown(tmp_path: Path) -> None:
 
 
 def test_what_is_no_text_is_refused(tmp_path: Path) -> None:
-    """A folder, bytes that are not UTF-8; a file that is absent is the caller's to explain."""
+    """The cases are a folder and bytes that are not UTF-8; a missing file is reported by the
+    caller."""
     (tmp_path / "bytes.yaml").write_bytes(b"name: \xff")
     for path, said in ((tmp_path, "directory"), (tmp_path / "bytes.yaml", "not UTF-8")):
         with pytest.raises(Refused, match=said):
@@ -104,8 +107,8 @@ def test_what_is_no_text_is_refused(tmp_path: Path) -> None:
 
 
 def test_anchors_and_merges_are_read(tmp_path: Path) -> None:
-    """A value that stands in several places has the line of where it is written; one that holds
-    itself is refused, and not followed forever."""
+    """A value that is used in several places has the line where it is written; one that contains
+    itself is refused and not followed forever."""
     file = tmp_path / "file.yaml"
     text = "name: a\nparts:\n  one: &one\n    limit: 2\n  two:\n    <<: *one\n  three: *one\n"
     file.write_text(text)
@@ -117,13 +120,13 @@ def test_anchors_and_merges_are_read(tmp_path: Path) -> None:
 
 
 def test_content_without_a_file_has_no_lines(tmp_path: Path) -> None:
-    """A document put together of several files."""
+    """An example is a document composed of several files."""
     with pytest.raises(Refused, match=r"x: numbers\.0: "):
         Document(Path("x"), {"name": "a", "numbers": ["y"]}, {}, Refused).check(File)
 
 
 def test_suites_and_registries_say_the_line(tmp_path: Path) -> None:
-    """As a user meets them."""
+    """The errors are those that a user gets."""
     suite, models = tmp_path / "suite.yaml", tmp_path / "models.yaml"
     suite.write_text("name: mine\nconcurrency: [4]\npolicies:\n- passthrough\n- fifo\n")
     with pytest.raises(SuiteError, match=r"suite\.yaml: line [35]: policies"):
@@ -167,14 +170,15 @@ SELF_HOLDING = ("a: &a [*a]", "&a {b: *a}", "a: &a\n  <<: *a\n", "&a [[*a], &b {
     ids=lambda given: given[:12],
 )
 def test_what_is_out_of_bounds_is_refused_at_once(tmp_path: Path, text: str, said: str) -> None:
-    """Anchors that multiply or hold themselves, nesting, long files and numbers: none is built."""
+    """Anchors that multiply or contain themselves, deep nesting, long files and long numbers are
+    refused before they are built."""
     began = process_time()
     assert said in refusal(tmp_path / "file.yaml", text)
     assert process_time() - began < 5, "one second on a machine that does nothing else"
 
 
 def test_what_is_within_the_bounds_is_read(tmp_path: Path) -> None:
-    """To the last node and level."""
+    """This holds up to the last permitted node and level."""
     file = tmp_path / "file.yaml"
     for text in ("[" * 64 + "]" * 64, "- x\n" * (MAX_NODES - 1), f"- {'1' * 400}\n- 0.5\n"):
         file.write_text(text)
@@ -183,13 +187,13 @@ def test_what_is_within_the_bounds_is_read(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("text", ["2001-99-01", "!!bool maybe", "!!timestamp x", "0b_", "!!int x"])
 def test_a_value_that_its_tag_cannot_be_is_told_with_its_line(tmp_path: Path, text: str) -> None:
-    """PyYAML raises ValueError, KeyError and AttributeError of its own for these."""
+    """PyYAML raises its own ValueError, KeyError and AttributeError for these."""
     said = refusal(tmp_path / "file.yaml", f"name: a\nnumbers: [{text}]")
     assert said.startswith("line 2: not YAML: a value that is no ")
 
 
 def test_a_device_without_an_end_is_not_read_for_ever() -> None:
-    """A suite may be given as any path."""
+    """The path of a suite may be any path."""
     with pytest.raises(Refused, match="longer than 256 KiB"):
         read_document(Path("/dev/zero"), Refused)
 
@@ -206,7 +210,7 @@ def test_a_device_without_an_end_is_not_read_for_ever() -> None:
 def test_other_files_that_are_nested_deeply_are_refused_too(
     tmp_path: Path, read: Callable[[Path], Any], refused: type[Exception]
 ) -> None:
-    """JSON and TOML raise their reader's error, and no RecursionError."""
+    """JSON and TOML raise their parser's error and no RecursionError."""
     file = tmp_path / "file"
     file.write_text(("a = " if read is _toml else "") + "[" * 100_000 + "]" * 100_000)
     with pytest.raises(refused, match="file"):
@@ -214,7 +218,8 @@ def test_other_files_that_are_nested_deeply_are_refused_too(
 
 
 def test_arguments_that_are_nested_deeply_are_text() -> None:
-    """Of `tutti sql --param`, of a policy, of a call that a model wrote."""
+    """Such arguments are those of `tutti sql --param`, of a policy, and of a call that a model
+    wrote."""
     deep = "[" * 100_000
     assert typed(deep) == _arguments(deep) == deep
     with pytest.raises(SimulationError, match="policy 'adaptive:no_such="):
@@ -232,7 +237,7 @@ def test_arguments_that_are_nested_deeply_are_text() -> None:
     ],
 )
 def test_an_unknown_key_names_the_near_one(tmp_path: Path, text: str, near: str) -> None:
-    """Also one that belongs in a group, or in another one."""
+    """This includes a key that belongs in a group, or in another one."""
     path = tmp_path / "suite.yaml"
     path.write_text(text)
     with pytest.raises(SuiteError, match=f"did you mean {near}"):

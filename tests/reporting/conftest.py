@@ -1,4 +1,5 @@
-"""A small store: a load sweep of four cells and a comparison of two models, with known numbers."""
+"""Fixtures of a small store: a load sweep of four cells and a comparison of two models, with known
+figures."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -22,7 +23,7 @@ Rows = dict[str, list[dict[str, Any]]]
 
 @dataclass(frozen=True)
 class Cell:
-    """One cell's load: `concurrency` slots, each running attempts back to back."""
+    """Load of one cell: `concurrency` slots, each running attempts back to back."""
 
     sweep_id: str
     model: str
@@ -64,12 +65,12 @@ COMPARISON = (
 
 
 def after(seconds: float) -> datetime:
-    """The time `seconds` after every cell's start."""
+    """Return the time `seconds` after every cell's start."""
     return START + timedelta(microseconds=round(seconds * 1e6))
 
 
 def cell_rows(cell: Cell) -> Rows:
-    """Attempts, calls and tool runs of a cell, and a sample of its server a second."""
+    """Return the attempts, calls and tool runs of a cell, and one server sample per second."""
     rng = Random(cell.cell_id)
     rows: Rows = {"attempts": [], "calls": [], "tool_runs": [], "server_metrics": []}
     free = [0.1 * slot for slot in range(cell.concurrency)]
@@ -100,7 +101,7 @@ def _attempt_row(cell: Cell, name: str) -> dict[str, Any]:
 
 
 def _attempt(cell: Cell, rows: Rows, i: int, start_s: float, rng: Random) -> float:
-    """Add one attempt that starts at `start_s`; returns its end. The last one hits a limit."""
+    """Add one attempt that starts at `start_s` and return its end; the last one reaches a limit."""
     row = _attempt_row(cell, str(i))
     ids = {key: row[key] for key in ("cell_id", "attempt_id")}
     end_s = start_s
@@ -134,7 +135,7 @@ def _attempt(cell: Cell, rows: Rows, i: int, start_s: float, rng: Random) -> flo
 
 
 def _metrics(cell: Cell, rows: Rows, seconds: int, rng: Random) -> None:
-    """100 tokens a second are looked up, 60 are found."""
+    """Add cache metrics: 100 tokens are looked up per second, 60 of them hit."""
     for second in range(-1, seconds + 2):
         values = {
             "vllm:kv_cache_usage_perc": min(0.95, 0.1 * cell.concurrency + rng.uniform(0, 0.1)),
@@ -151,7 +152,7 @@ def _metrics(cell: Cell, rows: Rows, seconds: int, rng: Random) -> None:
 
 
 def _meters(cell: Cell, rows: Rows, seconds: int) -> None:
-    """The client's own samples, and GPUs', a second each."""
+    """Add the samples of the client and of the GPUs, one per second."""
     client = {} if cell.lag_s is None else {"client:loop_lag_seconds": cell.lag_s}
     client |= {"client:cpu_share": 0.95} if client else {}
     gpus = (
@@ -167,7 +168,7 @@ def _meters(cell: Cell, rows: Rows, seconds: int) -> None:
 
 
 def build_store(root: Path, cells: tuple[Cell, ...]) -> storage.Home:
-    """A store with `cells`, their sweeps and ten tasks of two families."""
+    """Return a store with `cells`, their sweeps and ten tasks of two families."""
     home = storage.Home(root)
     with storage.open_catalog(home) as catalog:
         for position, cell in enumerate(cells):
@@ -203,7 +204,7 @@ def _cell_row(cell: Cell, position: int) -> dict[str, Any]:
 
 @pytest.fixture(scope="session")
 def connection(tmp_path_factory: pytest.TempPathFactory) -> Iterator[duckdb.DuckDBPyConnection]:
-    """The whole store: the load sweep `load` and the comparison `models`."""
+    """Yield the whole store: the load sweep `load` and the comparison `models`."""
     home = build_store(tmp_path_factory.mktemp("store"), LOAD + COMPARISON)
     with storage.connect(home) as connection:
         yield connection
@@ -211,7 +212,7 @@ def connection(tmp_path_factory: pytest.TempPathFactory) -> Iterator[duckdb.Duck
 
 @pytest.fixture(scope="session")
 def roles(tmp_path_factory: pytest.TempPathFactory) -> Iterator[duckdb.DuckDBPyConnection]:
-    """A store with the sweep `roles`: judges, experts, users, and failures of every kind."""
+    """Yield a store with the sweep `roles`: judges, experts, users, and failures of every kind."""
     with storage.connect(build_roles(tmp_path_factory.mktemp("roles"))) as connection:
         yield connection
 
@@ -221,7 +222,8 @@ Connect = Callable[..., duckdb.DuckDBPyConnection]
 
 @pytest.fixture
 def connect_to(tmp_path: Path) -> Connect:
-    """Connects to a new store with one cell, given as changes to a small one; or with none."""
+    """Return a function that connects to a new store with one cell, given as changes to a small
+    one, or with none."""
 
     def connect(*cells: dict[str, Any]) -> duckdb.DuckDBPyConnection:
         default: dict[str, Any] = {

@@ -1,8 +1,8 @@
 """A sweep with every role's calls and every kind of failure, in rows whose sums are round numbers.
 
-Each attempt takes three steps. A step: held 0.5 s, prefill 0.25 s, decode 1.25 s, then a tool of
-2 s in which a retrieval takes 0.5 s and an expert's call 1 s; after the last step a judge for 3 s,
-and before each step but the first the user thinks for 1 s.
+Each attempt takes three steps. A step: held 0.5 s, prefill 0.25 s, decode 1.25 s, then a tool of 2
+s in which a retrieval takes 0.5 s and an expert's call 1 s. After the last step a judge takes 3 s;
+before each step but the first the user takes 1 s.
 """
 
 from datetime import UTC, datetime, timedelta
@@ -38,12 +38,12 @@ ENDINGS: dict[int, dict[str, Any]] = {
 
 
 def at(seconds: float) -> datetime:
-    """So many seconds after the sweep began."""
+    """Return the time `seconds` after the start of the sweep."""
     return START + timedelta(microseconds=round(seconds * 1e6))
 
 
 def build_roles(root: Path) -> storage.Home:
-    """A store with the sweep `roles`."""
+    """Return a store with the sweep `roles`."""
     home = storage.Home(root)
     with storage.open_catalog(home) as catalog:
         catalog.upsert(cat.sweeps, {"sweep_id": "roles", "name": "roles", "spec": "{}"})
@@ -78,7 +78,7 @@ def _cell(policy: str, position: int) -> dict[str, Any]:
 
 
 def _attempt(rows: Rows, cell: dict[str, Any], i: int, start_s: float) -> float:
-    """Add one attempt that starts at `start_s`; returns its end in seconds."""
+    """Add one attempt that starts at `start_s` and return its end in seconds."""
     attempt_id = f"{cell['policy']}-{i}"
     ids = {"sweep_id": "roles", "cell_id": cell["cell_id"], "attempt_id": attempt_id}
     now = start_s

@@ -1,4 +1,4 @@
-"""Where a step's time goes, against the round numbers of the sweep of roles."""
+"""Tests of the parts of a step's time, against the round numbers of the sweep of roles."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -16,13 +16,13 @@ Connect = Callable[..., DuckDBPyConnection]
 
 
 def taken_apart(connection: DuckDBPyConnection, sweep: str) -> list[Anatomy]:
-    """The cells' anatomies."""
+    """Return the cells' time anatomies."""
     with focus(connection, [sweep]) as focused:
         return anatomies(focused, cells_of(focused, sweep))
 
 
 def test_parts_of_a_step(roles: DuckDBPyConnection) -> None:
-    """Held, prefill and decode from the call; the tool's time without what it waited for."""
+    """Held, prefill and decode come from the call; the tool's time excludes its waits."""
     found = taken_apart(roles, "roles")
     assert [each.cell.policy for each in found] == list(POLICIES)
     seconds = found[0].seconds

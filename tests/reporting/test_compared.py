@@ -1,4 +1,4 @@
-"""Two sweeps side by side: which points are matched, what is said of those that are not."""
+"""Tests of two sweeps side by side: matched points, and the text about unmatched ones."""
 
 import re
 from collections.abc import Callable
@@ -33,7 +33,8 @@ def test_points_are_matched_by_policy_and_load(cells: list[CellSummary]) -> None
 
 
 def test_what_has_one_value_in_each_is_what_is_compared(cells: list[CellSummary]) -> None:
-    """Two models measured alike: the model is not part of a point's name."""
+    """If two models are measured with the same settings, the model is not part of a point's
+    name."""
     tuned = [replace(cell, model="tuned", cell_id=f"{cell.cell_id}-t") for cell in cells[:2]]
     pairs, unmatched = match(cells[:2], tuned)
     assert len(pairs) == 2 and unmatched == []

@@ -1,4 +1,4 @@
-"""What went wrong, in the sweep of roles: counts, faults, and transcripts of a bounded number."""
+"""Tests of failures in the sweep of roles: counts, faults, and a bounded number of transcripts."""
 
 import re
 from dataclasses import replace
@@ -114,7 +114,7 @@ def test_nothing_failed_and_no_attempts(roles: DuckDBPyConnection) -> None:
 
 
 def page_of(shown: dict[str, Transcript], out: Path) -> str:
-    """A page of these transcripts."""
+    """Return a page of these transcripts."""
     sections = [Section("Failed", [Transcripts(shown)])]
     return write_page(PageReport(out / "index.html"), "Failed", {}, sections).page.read_text()
 
@@ -122,7 +122,7 @@ def page_of(shown: dict[str, Transcript], out: Path) -> str:
 def test_a_transcript_is_titled_by_its_question(
     shown: dict[str, Transcript], tmp_path: Path
 ) -> None:
-    """Not by the task's id alone, which tells a reader nothing."""
+    """The task's id alone does not help a reader."""
     page = page_of(shown, tmp_path)
     titles = re.findall(r"<summary>\d+\. (.*?)</summary>", page)
     assert len(titles) == len(shown)
@@ -137,7 +137,7 @@ def test_a_transcript_is_titled_by_its_question(
 def test_a_comparison_titles_transcripts_by_their_side(
     shown: dict[str, Transcript], tmp_path: Path
 ) -> None:
-    """The same question may have failed on both."""
+    """The same question may have failed on both sides."""
     each = next(iter(shown.values()))
     of_b = replace(each, attempt={**each.attempt, "side": "B"})
     assert "<summary>1. B: " in page_of({"1": of_b}, tmp_path)

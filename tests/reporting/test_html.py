@@ -1,4 +1,5 @@
-"""Whatever a text holds, on a page it is text; a table says the same on a page and elsewhere."""
+"""Tests that any text is escaped on a page, and that a table is the same on a page and
+elsewhere."""
 
 import io
 import re
@@ -25,14 +26,14 @@ HOSTILE = "</pre><script>alert(\"1\" + '2')</script>{{ title }} & $x"
 
 
 def page_of(out: Path, *parts: Part, text: str = "") -> str:
-    """A page with these parts, which says `text` wherever a report says something."""
+    """Return a page with these parts, in which every text is `text`."""
     report = PageReport(out / "index.html", findings=[text], gaps=[text], alarms=[text])
     sections = [Section(text, parts, text)]
     return write_page(report, text, {text: text}, sections).page.read_text()
 
 
 def transcript(text: str) -> Transcript:
-    """An attempt in which everything is `text`."""
+    """Return an attempt in which every text is `text`."""
     names = ("attempt_id", "task_id", "model", "policy", "status", "stop_reason", "error_type")
     attempt = dict.fromkeys((*names, "error_message", "side"), text) | {"concurrency": 2}
     call = {"name": text, "arguments": text}
@@ -60,7 +61,7 @@ def test_hostile_text_is_text(part: Part, tmp_path: Path) -> None:
 
 
 def test_a_table_says_the_same_everywhere(tmp_path: Path) -> None:
-    """Columns without values are left out; [brackets] are no markup of a terminal."""
+    """Columns without values are left out; [brackets] are not interpreted as terminal markup."""
     columns = {"model": lambda row: row[0], "n": lambda row: row[1], "side": lambda row: ""}
     table = tabulate(columns, [("a|b <c> [red]", "12"), ("better", "3")], "Title")
     page = page_of(tmp_path, table)
@@ -82,7 +83,7 @@ def test_a_table_says_the_same_everywhere(tmp_path: Path) -> None:
 
 
 def test_a_terminal_leaves_out_what_is_least_needed(tmp_path: Path) -> None:
-    """As many columns of `spare`, in its order, as make the rest fit 80 characters."""
+    """Columns of `spare` are dropped in order until the rest fits 80 characters."""
     wide = {name: ["9" * 30] for name in ("a", "b", "c", "d")}
     printed = io.StringIO()
     Console(file=printed, width=80).print(Table(wide, spare=("b", "d", "a")))

@@ -1,4 +1,5 @@
-"""The noise floor, and that its cells and superseded ones are in no pooled figure."""
+"""Tests of the noise floor, and that its cells and superseded ones are excluded from pooled
+figures."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -27,7 +28,8 @@ OLD = ONE | {"repeat": 2, "correct": 0, "status": "superseded"}
 
 
 def test_the_same_set_up_against_itself(connect_to: Connect) -> None:
-    """A/A against the first repeat, and repeats among each other, faster over slower."""
+    """A/A cells are compared with the first repeat, and repeats with each other, faster over
+    slower."""
     cells = summarise(connect_to(ONE, AGAIN, OTHER), "s")
     same, others = noise_floor(cells)
     assert (same.kind, same.pairs, others.kind, others.pairs) == (SAME_SEEDS, 1, OTHER_SEEDS, 1)
@@ -39,12 +41,12 @@ def test_the_same_set_up_against_itself(connect_to: Connect) -> None:
 
 
 def test_what_was_measured_once_has_none(connect_to: Connect) -> None:
-    """No pair, no floor."""
+    """Without a pair there is no noise floor."""
     assert noise_floor(summarise(connect_to(ONE, ONE | {"policy": "x"}), "s")) == []
 
 
 def test_a_a_and_superseded_cells_are_in_no_pooled_figure(connect_to: Connect) -> None:
-    """Points, families and comparisons are of the cells that stand for themselves."""
+    """Points, families and comparisons exclude them."""
     connection = connect_to(ONE, AGAIN, OTHER, OLD)
     cells = summarise(connection, "s")
     assert [cell.repeat for cell in cells] == [0, -1, 1]
@@ -59,7 +61,7 @@ def test_a_a_and_superseded_cells_are_in_no_pooled_figure(connect_to: Connect) -
 
 
 def test_an_a_a_cell_that_is_named_is_compared(connect_to: Connect) -> None:
-    """Left out of what is pooled, not of what is asked for."""
+    """An A/A cell is left out of pooled figures only, not of an explicit request."""
     connection = connect_to(ONE, AGAIN)
     sides = [Side.find(connection, f"s-pocket-cap-2{end}") for end in ("", "--1")]
     first, again = sides
@@ -69,7 +71,8 @@ def test_an_a_a_cell_that_is_named_is_compared(connect_to: Connect) -> None:
 
 
 def test_the_report_says_it_next_to_the_verdicts(connect_to: Connect, tmp_path: Path) -> None:
-    """In words under the verdicts of the highest load, and in a table of its own."""
+    """The noise floor is in the text under the verdicts of the highest load and in its own
+    table."""
     cells = [ONE | {"policy": policy} for policy in ("passthrough", "cap")]
     connection = connect_to(*cells, AGAIN | {"policy": "passthrough"}, OLD)
     report = build_report(connection, ["s"], tmp_path, "Noise", {}, files=False)

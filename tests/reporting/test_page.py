@@ -1,4 +1,4 @@
-"""The page: its numbers, what it says is missing, and that it loads nothing."""
+"""Tests of the page: its numbers, its list of missing data, and that it loads nothing external."""
 
 import os
 import re
@@ -18,7 +18,7 @@ Connect = Callable[..., DuckDBPyConnection]
 
 @pytest.fixture(scope="module")
 def report(connection: DuckDBPyConnection, tmp_path_factory: pytest.TempPathFactory) -> Report:
-    """The report over both sweeps."""
+    """Return the report of both sweeps."""
     out = tmp_path_factory.mktemp("report")
     return build_report(connection, ["load", "models"], out, TITLE, NOTES)
 
@@ -75,7 +75,8 @@ def test_ids_are_unique_and_used(page: str) -> None:
 
 
 def test_the_printed_page(page: str) -> None:
-    """The findings may break, or the first page is empty; figures have one scale."""
+    """The findings may break across pages, because otherwise the first page is empty; figures have
+    one scale."""
     printed = page.partition("@media print")[2].partition("</style>")[0]
     rules = re.findall(r"([^{}]*)\{([^{}]*)\}", printed)
     kept = [names for names, rule in rules if "break-inside: avoid" in rule]

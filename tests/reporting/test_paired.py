@@ -1,4 +1,5 @@
-"""Comparisons: what is paired with what, verdicts of known data, Holm over a figure's pairs."""
+"""Tests of comparisons: pairing, verdicts for known data, and Holm's correction over a figure's
+pairs."""
 
 import pytest
 from duckdb import DuckDBPyConnection
@@ -45,14 +46,15 @@ def test_scores_are_paired_by_task(found: list[CellComparison]) -> None:
 
 
 def test_the_void_attempt_is_at_a_task_of_its_own(found: list[CellComparison]) -> None:
-    """An infra_error counts on no side: it is not even a task left out."""
+    """An infra_error counts on neither side, and its task is not counted as left out."""
     assert all(each.left_out == 0 for each in found if each.metric == Figure.SCORE)
 
 
 def test_what_was_lost_to_infrastructure_leaves_no_verdict(
     connection: DuckDBPyConnection, cells: list[CellSummary], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """One of dozens of a side's samples: beside a bound below that, nothing says who is better."""
+    """The loss is one of dozens of a side's samples; with a bound below that, the comparison is
+    undecided."""
     pairs = policy_pairs(cells)
     lost = {cell.concurrency for cell in cells if cell.n_infra}
     assert {f"{at} at once" for at in lost} < {"nowhere", *(pair.where for pair in pairs)}
@@ -84,7 +86,7 @@ def test_costs_that_are_all_alike_are_the_same(found: list[CellComparison]) -> N
 
 
 def test_a_model_without_a_price_is_not_cheaper(connect_to: Connect) -> None:
-    """An unknown cost is compared with nothing; a stated price of 0 is a price."""
+    """An unknown cost is not compared; a stated price of 0 is a price."""
     paid = {"model": "paid", "samples": 40, "correct": 20, "usd": 0.01}
     for usd, verdicts in ((None, []), (0.0, ["better"])):
         other = {"model": "other", "samples": 40, "correct": 20, "usd": usd, "sweep_id": f"{usd}"}
@@ -116,7 +118,7 @@ def test_a_cell_against_itself_is_never_better(
 def test_holm_over_the_pairs_of_a_figure(
     connection: DuckDBPyConnection, cells: list[CellSummary]
 ) -> None:
-    """The more is compared, the larger each p."""
+    """Each p-value grows with the number of comparisons."""
     (_, eight) = policy_pairs(cells)
     (alone,) = compare_rates([eight], cells)
     among = compare_rates([eight] * 5, cells)

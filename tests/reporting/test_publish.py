@@ -1,4 +1,4 @@
-"""What a report's head says of the measured sweep."""
+"""Tests of the sweep's description at the head of a report."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,7 +15,7 @@ ENGINES = {"small": "engine:1", "large": "engine:2", "outside": "endpoint:3"}
 
 
 def enter_cell(catalog: storage.Catalog, model: str) -> None:
-    """A cell measured with the model's engine."""
+    """Store a cell measured with the model's engine."""
     row: dict[str, Any] = {"cell_id": f"cell:{model}"}
     row |= {"sweep_id": "sweep:1", "benchmark": "b", "model": model}
     row |= {"repeat": 0, "position": 0, "task_set_id": "t", "index_id": "", "samples": 2}
@@ -25,7 +25,7 @@ def enter_cell(catalog: storage.Catalog, model: str) -> None:
 
 @pytest.fixture
 def catalog(tmp_path: Path) -> Iterator[storage.Catalog]:
-    """Of an empty store, open."""
+    """Yield the open catalog of an empty store."""
     with storage.open_catalog(storage.Home(tmp_path / "home")) as catalog:
         yield catalog
 

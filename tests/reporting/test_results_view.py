@@ -1,4 +1,4 @@
-"""The view `results` is the report's table: the same numbers, one row a cell."""
+"""Tests that the view `results` equals the report's table: the same numbers, one row per cell."""
 
 from typing import Any
 
@@ -46,7 +46,7 @@ def view(connection: DuckDBPyConnection, sweep_id: str) -> list[dict[str, Any]]:
 
 
 def agree(rows: list[dict[str, Any]], cells: list[CellSummary]) -> None:
-    """Every column against the report's figure."""
+    """Check every column against the report's figure."""
     assert [row["cell_id"] for row in rows] == [cell.cell_id for cell in cells]
     for row, cell in zip(rows, cells, strict=True):
         for column, field in EQUAL.items():
@@ -64,7 +64,7 @@ def agree(rows: list[dict[str, Any]], cells: list[CellSummary]) -> None:
 
 @pytest.mark.parametrize("sweep", ["load", "models"])
 def test_every_column_is_the_reports(connection: DuckDBPyConnection, sweep: str) -> None:
-    """Of a store with several sweeps: the rows of the others change nothing."""
+    """The store has several sweeps; rows of other sweeps have no effect."""
     rows = view(connection, sweep)
     assert rows and {row["sweep"] for row in rows} == {sweep}
     agree(rows, summarise(connection, sweep))
@@ -88,14 +88,15 @@ def test_judges_users_and_failures(roles: DuckDBPyConnection) -> None:
     ],
 )
 def test_cells_at_the_edges(connect_to: Connect, cell: dict[str, Any]) -> None:
-    """One sample, all right, all wrong, no price, no calls, no server, nothing at all."""
+    """The cells have one sample, all correct, all wrong, no price, no calls, no server, or nothing
+    at all."""
     with connect_to(cell) as connection:
         agree(view(connection, "s"), summarise(connection, "s"))
 
 
 @pytest.mark.parametrize("samples", [1, 3, 7, 40])
 def test_an_interval_of_none_begins_at_exactly_0(connect_to: Connect, samples: int) -> None:
-    """Not at 4.9e-17, which three wrong answers used to show."""
+    """Three wrong answers used to give a lower bound of 4.9e-17."""
     with connect_to({"samples": samples, "correct": 0}) as connection:
         (row,) = view(connection, "s")
     assert row["score_low"] == 0.0
@@ -113,7 +114,7 @@ def test_superseded_cells_are_left_out_and_the_newest_sweep_is_told(connect_to: 
 
 
 def test_it_is_there_in_every_connection() -> None:
-    """`query` defines only what a statement names, and what that needs."""
+    """`query` defines only the views that a statement names and their dependencies."""
     from tutti.storage import connect
     from tutti.storage.read import views
 

@@ -1,4 +1,5 @@
-"""A report says who scored its attempts, and where a later scorer disagrees."""
+"""Tests that a report names the scorer of its attempts and the cases where a later scorer
+disagrees."""
 
 from datetime import timedelta
 from pathlib import Path
@@ -15,7 +16,7 @@ from tutti.tasks.sweeps.results.tables import focus
 
 
 def scored(cell: Cell, scorer: str, wrong: int, day: int) -> list[dict[str, Any]]:
-    """A score for each attempt; of the first `wrong` right ones it says that they are wrong."""
+    """Return a score for each attempt; the first `wrong` correct ones are scored as wrong."""
     return [
         {
             "sweep_id": cell.sweep_id,
@@ -54,7 +55,8 @@ def test_the_newest_scores_are_shown_and_the_others_named(tmp_path: Path) -> Non
 
 
 def test_whose_rule_it_was_stands_beside_the_name() -> None:
-    """Publishers' by their program and version, ours as ours; one rule alone needs no words."""
+    """A publisher's rule is shown with its program and version, ours as ours; a single rule is not
+    named."""
     use = ScorerUse("bfcl_ast", "1", 4, 0, START, START)
     said = "Scored by bfcl_ast 1 (BFCL V4, bfcl-eval 2026.3.23; n = 4, 2026-01-01)."
     assert scorer_findings([use]) == [said]
@@ -65,7 +67,8 @@ def test_whose_rule_it_was_stands_beside_the_name() -> None:
 
 
 def test_imported_scores_may_have_neither_version_nor_time(tmp_path: Path) -> None:
-    """As those of Terminal-Bench: they are the attempts' verdicts, and none differs."""
+    """Scores of Terminal-Bench are an example: they are the attempts' verdicts, and none
+    differs."""
     cell = Cell("s", "m", "cap", 2, 1.0, 40, 30, failed=False)
     rows = [
         row | {"scored_at": None, "scorer_version": None}

@@ -1,4 +1,4 @@
-"""The page of a task set: gates, drops with reasons, examples, difficulty; everything escaped."""
+"""Tests of a task set's page: gates, drops with reasons, examples, difficulty, and escaping."""
 
 from collections.abc import Iterator
 from contextlib import closing
@@ -17,7 +17,8 @@ SET = "task_set:00000000000000aa"
 
 @pytest.fixture()
 def home(tmp_path: Path, new_catalog: NewCatalog) -> Iterator[storage.Home]:
-    """Eleven candidates of two templates: one leaks its answer, two are duplicates."""
+    """Yield a store with eleven candidates of two templates: one leaks its answer, two are
+    duplicates."""
     with new_catalog(storage.Home(tmp_path / "store")) as catalog:
         tasks = [task(n) for n in range(11)]
         said = [verdict(n, gate, place) for n in range(11) for place, gate in enumerate(GATES, 1)]

@@ -1,4 +1,4 @@
-"""Pass rates on a task set's page: by skill, with intervals of tasks, and levels."""
+"""Tests of pass rates on a task set's page: by skill, with intervals over tasks, and levels."""
 
 from contextlib import closing
 from pathlib import Path
@@ -21,7 +21,8 @@ def rows_of(skill: str, *outcomes: list[int] | None, level: str = "") -> list[di
 
 
 def test_attempts_at_one_task_count_as_one() -> None:
-    """Four tasks with one attempt have Wilson's interval; ten equal attempts each add nothing."""
+    """Four tasks with one attempt have Wilson's interval; ten equal attempts each leave it
+    unchanged."""
     (once,) = skill_rates(rows_of("a", [1], [1], [0], [0]))
     (often,) = skill_rates(rows_of("a", [1] * 10, [1] * 10, [0] * 10, [0] * 10))
     assert (once["low"], once["high"]) == pytest.approx(wilson(2, 4))
@@ -44,7 +45,7 @@ def test_nothing_measured_is_no_section() -> None:
 
 
 def test_the_page_of_a_set_over_the_library(tmp_path: Path, new_catalog: NewCatalog) -> None:
-    """Its tasks are attempted under their own ids; the skill is the family."""
+    """Tasks of the set are attempted under their own ids; the skill is the family."""
     with new_catalog(storage.Home(tmp_path / "store")) as catalog:
         own = {"task_set_id": "task_set:aa", "family": "module", "status": "accepted"}
         tasks = [own | {"task_id": f"t{n}", "split": "test", "question": "?", "answer": "!",

@@ -1,4 +1,4 @@
-"""The page of a training says what the store knows of it, with n and intervals, and no more."""
+"""Tests of a training's page: it has the stored data, with n and intervals, and nothing else."""
 
 import json
 import re
@@ -44,7 +44,7 @@ def step(number: int, **figures: Any) -> dict[str, Any]:
 
 @pytest.fixture()
 def home(tmp_path: Path, new_catalog: NewCatalog) -> Iterator[storage.Home]:
-    """A policy of 12 steps, whose run is in the store, and a checkpoint of a training set."""
+    """Yield a store with the run of a policy of 12 steps, and a checkpoint of a training set."""
     with new_catalog(storage.Home(tmp_path / "store")) as catalog:
         rows = [
             step(n, reward=0.1 * n, dead_group_share=0.5, mismatch_kl=1e-4, seconds=1.0)
@@ -104,7 +104,8 @@ def test_a_policys_page_has_scores_with_n_and_intervals(home: storage.Home, tmp_
 def test_several_trials_are_worth_less_than_as_many_tasks(
     home: storage.Home, tmp_path: Path
 ) -> None:
-    """The card's interval takes 100 attempts as 100 tasks; these are 25 tasks, four times each."""
+    """The card's interval treats 100 attempts as 100 tasks; these are 25 tasks with four attempts
+    each."""
     now = storage.catalog.now()
     with storage.open_catalog(home) as catalog:
         for repeat, correct in ((0, 10), (1, 20)):
@@ -137,7 +138,7 @@ def test_a_sets_page_has_its_data_and_what_was_left_out(home: storage.Home, tmp_
 
 
 def test_other_weights_have_sampled(home: storage.Home, tmp_path: Path) -> None:
-    """The first step's mismatch is far beyond rounding."""
+    """The first step's mismatch far exceeds rounding."""
     rows = [step(1, checkpoint_id=SET, mismatch_kl=0.2, at=storage.catalog.now())]
     with storage.open_catalog(home) as catalog:
         storage.commit(catalog, {"train_steps": rows})
@@ -178,7 +179,7 @@ def test_the_live_view_has_the_last_steps_and_a_plot() -> None:
 async def test_a_reused_checkpoint_without_its_steps_ends_without_a_page(
     home: storage.Home, new_catalog: NewCatalog, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Somebody pruned the store of its steps: the job that finds the checkpoint does not fail."""
+    """The steps were deleted from the store; the job that reuses the checkpoint does not fail."""
     with new_catalog(home) as catalog:
         assert steps_recorded(POLICY, home) and not steps_recorded("checkpoint:pruned", home)
         catalog.enter_artifact("checkpoint:pruned", CARD)

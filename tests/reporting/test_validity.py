@@ -1,5 +1,5 @@
-"""A report warns of replies that were cut off by their length limit, from 1 % of a cell's on, and
-of cells without a score."""
+"""Tests of a report's warnings: replies truncated by their length limit, from 1 % of a cell's
+replies, and cells without a score."""
 
 from pathlib import Path
 from typing import Any
@@ -13,7 +13,7 @@ from tutti.tasks.reporting import build_report
 
 
 def ended(cell: Cell, count: int, reason: str) -> list[dict[str, Any]]:
-    """Calls of the measured model that ended so."""
+    """Return `count` calls of the measured model that ended for `reason`."""
     key = {"sweep_id": cell.sweep_id, "cell_id": cell.cell_id, "attempt_id": f"{cell.cell_id}-0"}
     call = key | {"role": "orchestrator", "status": "ok", "finish_reason": reason}
     return [call | {"call_id": f"{reason}-{number}"} for number in range(count)]
@@ -42,7 +42,7 @@ def test_a_cell_with_more_than_one_in_a_hundred_is_named(
 
 @pytest.mark.parametrize("scored", [True, False])
 def test_a_cell_without_scores_is_named(tmp_path: Path, scored: bool) -> None:
-    """Its 0 % would read as wrong answers."""
+    """The cell's 0 % could be taken for wrong answers."""
     home = build_store(tmp_path / "store", ())
     with storage.open_catalog(home) as catalog:
         key = {"cell_id": "cell:g", "sweep_id": "s", "policy": "passthrough", "concurrency": 2}

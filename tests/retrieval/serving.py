@@ -16,25 +16,24 @@ ANSWER_S = 60.0
 
 @dataclass(frozen=True)
 class ServiceAnswer:
-    """An answer of the service."""
+    """Response of the service."""
 
     status: int
     headers: Mapping[str, str]
     body: bytes
 
     def json(self) -> Any:
-        """Its body."""
         return json.loads(self.body)
 
 
 @dataclass(frozen=True)
 class ServiceClient:
-    """Sends requests to the service at a port, each on a connection of its own."""
+    """Client of the service at a port, with a new connection for each request."""
 
     port: int
 
     def post(self, body: Any, headers: Mapping[str, str] | None = None) -> ServiceAnswer:
-        """Search; `body` is sent as JSON unless it is bytes."""
+        """Send a search; `body` is sent as JSON unless it is bytes."""
         data = body if isinstance(body, bytes) else json.dumps(body).encode()
         return self.ask("POST", "/retrieve", data, headers)
 
@@ -45,7 +44,7 @@ class ServiceClient:
         body: bytes | None = None,
         headers: Mapping[str, str] | None = None,
     ) -> ServiceAnswer:
-        """Any request."""
+        """Send any request."""
         connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=ANSWER_S)
         try:
             kind = {"Content-Type": "application/json"}

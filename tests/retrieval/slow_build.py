@@ -1,4 +1,4 @@
-"""A build that takes its time, for tests that kill it.
+"""A slow build, for tests that kill it.
 
 Run: ``python -m tests.retrieval.slow_build HOME``. In: a store. Out: the index of 60 passages in
 shards of 4, each embedded after a pause.
@@ -24,7 +24,8 @@ DIMENSIONS = 16
 
 
 class LetterCounts:
-    """Counts letters; known by its name, whatever its pause. Keeps how many texts it embedded."""
+    """Embedder that counts letters, identified by its name regardless of its pause; records the
+    number of embedded texts."""
 
     dimensions = DIMENSIONS
 
@@ -32,14 +33,13 @@ class LetterCounts:
         self.pause_s, self.embedded = pause_s, 0
 
     def describe(self) -> dict[str, Any]:
-        """Its name."""
         return {"kind": "letters"}
 
     def save(self, folder: Path) -> None:
-        """It has no state."""
+        """Do nothing, as there is no state."""
 
     def embed(self, texts: Sequence[str]) -> Vectors:
-        """Unit vectors."""
+        """Return unit vectors."""
         time.sleep(self.pause_s)
         self.embedded += len(texts)
         rows = np.zeros((len(texts), DIMENSIONS), dtype=np.float32)

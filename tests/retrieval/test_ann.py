@@ -1,4 +1,4 @@
-"""Inverted lists and graphs: recall, filters, what a killed build keeps, no GPU needed."""
+"""Tests of inverted lists and graphs: recall, filters, resumed builds, and independence of GPUs."""
 
 from pathlib import Path
 from typing import Any
@@ -20,7 +20,7 @@ VECTORS, QUERIES = clustered(4_000), clustered(50, seed=7)
 
 
 def built(spec: IndexSpec, folder: Path) -> Ann:
-    """An index of VECTORS, loaded from `folder`."""
+    """Return an index of VECTORS, loaded from `folder`."""
     write_ann(VECTORS, spec, folder, lambda done, total: None)
     loaded = Ann.load(folder, spec, VECTORS, gpu_count())
     assert loaded is not None
@@ -31,7 +31,7 @@ def built(spec: IndexSpec, folder: Path) -> Ann:
     "spec", [IndexSpec(kind="ivf"), IndexSpec(kind="hnsw")], ids=["ivf", "hnsw"]
 )
 def test_most_of_the_exact_best_are_found(spec: IndexSpec, tmp_path: Path) -> None:
-    """And they come best first, equal scores by row."""
+    """Results are ordered best first, equal scores by row."""
     found = built(spec, tmp_path).search(QUERIES, 10)
     assert overlap_share(search_exact(QUERIES, VECTORS, 10), found) >= 0.9
     assert (np.diff(found.scores, axis=1) <= 0).all()
@@ -48,7 +48,7 @@ def test_an_approximate_filter_gives_only_what_it_allows(kind: str, tmp_path: Pa
 def test_a_build_killed_while_adding_does_not_train_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The second build begins with what the first one trained, and gives the same bytes."""
+    """The second build continues with the trained index of the first and gives the same bytes."""
     spec = IndexSpec(kind="ivf")
 
     def killed(done: int, total: int) -> None:
@@ -74,14 +74,14 @@ def test_lists_are_no_more_than_can_be_trained() -> None:
 
 
 class GpuIndex:
-    """FAISS's index on a GPU: it has no filters, and returns no more than so many."""
+    """FAISS index on a GPU: it has no filters and a limit on the number of results."""
 
     def __init__(self, index: Any, cards: list[int]) -> None:
         self.index, self.cards = index, cards
         self.searches = 0
 
     def search(self, queries: Vectors, k: int, params: Any = None) -> Any:
-        """As FAISS's own, on the CPU."""
+        """Search as FAISS does, on the CPU."""
         assert params is None and k <= ann.GPU_MOST
         self.searches += 1
         return self.index.search(queries, k)
@@ -89,7 +89,8 @@ class GpuIndex:
 
 @pytest.fixture
 def gpus(monkeypatch: pytest.MonkeyPatch) -> list[GpuIndex]:
-    """A FAISS for GPUs on a machine with two; the indexes that it was given."""
+    """Install a fake of FAISS for GPUs on a machine with two and return the indexes passed to
+    it."""
     given: list[GpuIndex] = []
 
     def to_gpu(resources: object, card: int, index: Any) -> GpuIndex:
@@ -109,8 +110,8 @@ def gpus(monkeypatch: pytest.MonkeyPatch) -> list[GpuIndex]:
 
 
 def test_lists_are_searched_on_the_first_gpu(gpus: list[GpuIndex], tmp_path: Path) -> None:
-    """With the CPU's answers; filters are left to the exact search, and no more lists are asked for
-    than FAISS scans there."""
+    """The results equal the CPU's; filters use the exact search, and the number of lists is at most
+    what FAISS scans on a GPU."""
     spec = IndexSpec(kind="ivf", probes=9_999)
     found = built(spec, tmp_path)
     (on_gpu,) = gpus
@@ -129,7 +130,7 @@ def test_a_flat_index_is_on_every_gpu_that_is_asked_for(
 
 
 def test_a_graph_stays_on_the_cpu(gpus: list[GpuIndex], tmp_path: Path) -> None:
-    """It filters there, too."""
+    """Filters are applied on the CPU, too."""
     found = built(IndexSpec(kind="hnsw"), tmp_path)
     assert not gpus and found.filters and found.most is None
 
@@ -137,7 +138,7 @@ def test_a_graph_stays_on_the_cpu(gpus: list[GpuIndex], tmp_path: Path) -> None:
 def test_gpus_are_the_engines_unless_they_are_asked_for(
     gpus: list[GpuIndex], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A search on every card would take the memory that an engine counts on."""
+    """A search on every GPU would use memory that an engine needs."""
     monkeypatch.delenv(ann.GPUS)
     found = built(IndexSpec(kind="ivf"), tmp_path)
     assert found.filters and not gpus and gpu_count() == 0
@@ -168,7 +169,7 @@ def test_gpus_that_are_not_there_are_no_silent_cpu(
 
 
 def test_without_a_gpu_flat_needs_no_faiss(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A FAISS made for GPUs on a machine without one counts none, though it has the class."""
+    """A GPU build of FAISS on a machine without a GPU counts none, although it has the class."""
     monkeypatch.setattr(faiss, "StandardGpuResources", object, raising=False)
     monkeypatch.setattr(faiss, "get_num_gpus", lambda: 0, raising=False)
     assert gpu_count() == 0

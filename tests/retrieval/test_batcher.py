@@ -1,4 +1,5 @@
-"""Micro-batches: together when busy, at once when alone, and never in the way of the loop."""
+"""Tests of micro-batches: large when busy, immediate for a single request, and never blocking the
+loop."""
 
 import asyncio
 import threading
@@ -13,7 +14,8 @@ from tutti.tasks.retrieval.batcher import LIMIT, Batcher
 
 
 class Doubler:
-    """Doubles numbers slowly; remembers the batches. Refuses batches with a negative number."""
+    """Slow function that doubles numbers, records its batches, and refuses batches with a negative
+    number."""
 
     def __init__(self, seconds: float = 0.02) -> None:
         self.seconds = seconds
@@ -46,7 +48,8 @@ async def test_one_caller_alone_never_waits_for_others() -> None:
 
 
 async def test_the_wait_is_bounded_when_callers_leave() -> None:
-    """After a batch of many, one that comes alone waits its bound once, the next not at all."""
+    """After a large batch, a single request waits for the bound once, and the next does not
+    wait."""
     async with Batcher(Doubler(0.05), wait_s=0.02) as batcher:
         await asyncio.gather(*(batcher.submit([nth]) for nth in range(10)))
         await asyncio.gather(*(batcher.submit([nth]) for nth in range(10)))
@@ -57,7 +60,7 @@ async def test_the_wait_is_bounded_when_callers_leave() -> None:
 
 
 async def test_waiting_never_takes_longer_than_the_work() -> None:
-    """Ten, then one, with a wait of a minute and work of next to nothing."""
+    """There are ten requests, then one, with a wait of a minute and almost no work."""
     async with Batcher(Doubler(0.0), wait_s=60.0) as batcher:
         await asyncio.gather(*(batcher.submit([nth]) for nth in range(10)))
         began = time.monotonic()
@@ -69,7 +72,7 @@ async def test_waiting_never_takes_longer_than_the_work() -> None:
 
 
 def watch_waits() -> list[float]:
-    """The waits that are begun on this loop from now on, in seconds."""
+    """Return the list of waits in seconds that start on this loop from now on."""
     loop, waits = asyncio.get_running_loop(), list[float]()
     call_later = loop.call_later
 
@@ -82,7 +85,7 @@ def watch_waits() -> list[float]:
 
 
 async def test_the_loop_runs_on_while_a_batch_is_worked_on() -> None:
-    """The work ends when the loop lets it."""
+    """The work ends only when the loop allows it."""
     go = threading.Event()
 
     def work(items: Sequence[int]) -> list[bool]:
@@ -125,7 +128,7 @@ async def test_no_batch_is_larger_than_its_limit() -> None:
 
 
 async def test_a_light_request_is_in_the_next_batch_whatever_heavy_ones_wait() -> None:
-    """And the heavy ones get all their results, in order, in batches of a bounded weight."""
+    """Heavy requests get all their results, in order, in batches of a bounded weight."""
     work = Doubler(0.005)
     async with Batcher(work, weigh=lambda item: 5 if item < 1000 else 1, most_weight=10) as batcher:
         heavy = [asyncio.create_task(batcher.submit(range(n, n + 20))) for n in (100, 200, 300)]
@@ -140,7 +143,7 @@ async def test_a_light_request_is_in_the_next_batch_whatever_heavy_ones_wait() -
 
 
 async def test_a_heavy_request_ends_however_many_light_ones_come() -> None:
-    """The oldest has an item in every batch."""
+    """The oldest request has an item in every batch."""
     work = Doubler(0.001)
     async with Batcher(
         work, limit=4, weigh=lambda item: 1 + 9 * (item < 9), most_weight=99

@@ -1,4 +1,4 @@
-"""The bench's own parts: vectors that are the same each time, a client that counts right."""
+"""Tests of the bench: reproducible vectors, and a client that counts correctly."""
 
 import asyncio
 from pathlib import Path
@@ -12,7 +12,7 @@ ANSWER = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}"
 
 
 def test_the_same_seed_gives_the_same_clusters(tmp_path: Path) -> None:
-    """Unit vectors with near neighbours, which iid ones do not have."""
+    """The vectors are unit vectors with near neighbours, unlike i.i.d. vectors."""
     for name in ("one", "two"):
         (tmp_path / name).mkdir()
         write_vectors(tmp_path / name, 3_000, 20)
@@ -27,7 +27,8 @@ def test_the_same_seed_gives_the_same_clusters(tmp_path: Path) -> None:
 
 
 async def test_the_client_counts_what_is_answered() -> None:
-    """Closed and paced; every request on its connection in turn; none lost at the end."""
+    """In closed and paced mode, every request uses its connection in turn, and none is lost at the
+    end."""
     seen = 0
     serving: list[asyncio.Task[None]] = []
 

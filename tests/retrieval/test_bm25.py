@@ -1,4 +1,4 @@
-"""BM25: the library's scores, filters first, ties by row."""
+"""Tests of BM25: the library's scores, filters first, ties by row."""
 
 import logging
 import tracemalloc
@@ -17,13 +17,14 @@ TEXTS = [passage.text for passage in passages(200)]
 
 
 def opened(texts: list[str], folder: Path) -> WordIndex:
-    """Posting lists of `texts`, written and loaded."""
+    """Return the posting lists of `texts`, written and loaded."""
     write_bm25(texts, folder)
     return WordIndex.loaded(folder)
 
 
 def test_scores_are_the_librarys(tmp_path: Path) -> None:
-    """Reading only the lists of the query's words gives what scoring every document gives."""
+    """Reading only the posting lists of the query's words gives the same scores as scoring every
+    document."""
     ours = opened(TEXTS, tmp_path)
     theirs = bm25s.BM25.load(tmp_path, show_progress=False)
     for query in ("amber birch", "number7 kelp", WORDS[0], "Delta DELTA"):
@@ -35,7 +36,7 @@ def test_scores_are_the_librarys(tmp_path: Path) -> None:
 
 
 def test_a_word_that_is_repeated_costs_no_more_memory(tmp_path: Path) -> None:
-    """Found by an attack: its list was copied for each time that it occurs."""
+    """This was an attack: the posting list was copied for each occurrence of the word."""
     ours = opened(TEXTS, tmp_path)
     once = ours.search(["amber"], 3)
     tracemalloc.start()
@@ -49,7 +50,7 @@ def test_a_word_that_is_repeated_costs_no_more_memory(tmp_path: Path) -> None:
 
 
 def test_the_library_logs_nothing(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    """Its import sets its logger to DEBUG, and whoever has a handler would print that."""
+    """Importing it sets its logger to DEBUG, which any handler would print."""
     caplog.set_level(logging.DEBUG)
     logging.getLogger("bm25s").setLevel(logging.DEBUG)
     opened(TEXTS, tmp_path)
@@ -64,7 +65,7 @@ def test_a_filter_comes_first_and_ties_go_to_the_lower_row(tmp_path: Path) -> No
 
 
 def test_words_nobody_wrote(tmp_path: Path) -> None:
-    """Neither an unknown word, an empty query nor an empty corpus is an error."""
+    """An unknown word, an empty query and an empty corpus are no errors."""
     ours = opened(TEXTS, tmp_path / "some")
     assert ours.search(["zzz", ""], 2).rows.tolist() == [[-1, -1]] * 2
     assert opened(["", "…"], tmp_path / "none").search(["amber"], 1).rows.tolist() == [[-1]]
@@ -80,7 +81,7 @@ def test_the_same_texts_give_the_same_bytes(tmp_path: Path) -> None:
 
 
 def test_in_memory_as_on_disk(tmp_path: Path) -> None:
-    """The same rows and scores either way; no texts, or none with a word, find nothing."""
+    """Rows and scores are equal; a corpus without texts or words gives no results."""
     kept, here = opened(TEXTS, tmp_path), WordIndex.of(TEXTS)
     for query in ("amber birch", "number7 kelp", "nobody wrote this"):
         found = kept.search([query], 5)
@@ -92,7 +93,8 @@ def test_in_memory_as_on_disk(tmp_path: Path) -> None:
 
 @given(st.lists(st.text("ab cd", max_size=12), max_size=6), st.text("abcd ", max_size=8))
 def test_what_is_found_shares_a_word(texts: list[str], query: str) -> None:
-    """Exactly the texts that share a word are found, with positive scores, never rising."""
+    """Exactly the texts that share a word are returned, with positive scores in descending
+    order."""
     found = WordIndex.of(texts).best(query, max(1, len(texts)))
     shared = {n for n, text in enumerate(texts) if set(tokenize(text)) & set(tokenize(query))}
     assert {row for row, _ in found} == shared

@@ -1,4 +1,5 @@
-"""Building: resumable after kill -9, the same bytes, under Dask, one builder at a time."""
+"""Tests of building: resumable after kill -9, reproducible to the byte, under Dask, one builder at
+a time."""
 
 import json
 import shlex
@@ -25,25 +26,24 @@ from tutti.tasks.retrieval.spec import IndexSpec
 
 
 def contents(folder: Path) -> dict[str, bytes]:
-    """Every file under `folder`."""
+    """Return every file under `folder` with its bytes."""
     files = (path for path in folder.rglob("*") if path.is_file())
     return {str(path.relative_to(folder)): path.read_bytes() for path in files}
 
 
 def opened(root: Path) -> Catalog:
-    """A store at `root`."""
     root.mkdir(exist_ok=True)
     return Catalog(Home(root))
 
 
 def whole(root: Path) -> dict[str, bytes]:
-    """The result of an undisturbed build."""
+    """Return the result of an undisturbed build."""
     with opened(root) as catalog:
         return contents(build_index(passages(PASSAGES), catalog, SPEC, LetterCounts()))
 
 
 def killed_build(home: Path) -> int:
-    """Start a build, kill it -9 after a few shards; returns how many are there."""
+    """Start a build, kill it with SIGKILL after a few shards, and return the number of shards."""
     home.mkdir()
     command = [sys.executable, "-m", "tests.retrieval.slow_build", str(home)]
     with subprocess.Popen(command, cwd=PROJECT) as child:
@@ -56,7 +56,8 @@ def killed_build(home: Path) -> int:
 
 
 def test_a_build_killed_goes_on_where_it_was(tmp_path: Path) -> None:
-    """After kill -9 only the missing shards are embedded, and every byte is as if undisturbed."""
+    """After kill -9 only the missing shards are embedded, and every byte equals that of an
+    undisturbed build."""
     home = tmp_path / "killed"
     made = killed_build(home)
     assert 3 <= made < PASSAGES / SPEC.shard_documents
@@ -78,14 +79,14 @@ def test_a_build_killed_goes_on_where_it_was(tmp_path: Path) -> None:
 @pytest.mark.e2e  # three processes that import Dask: ten seconds
 @pytest.mark.filterwarnings("ignore::ResourceWarning")
 def test_two_workers_make_what_one_makes(tmp_path: Path) -> None:
-    """Under Dask the shards come in any order; the index is the same, byte for byte."""
+    """Under Dask the shards finish in any order; the index is the same byte for byte."""
     with opened(tmp_path / "dask") as catalog:
         folder = build_index(passages(PASSAGES), catalog, SPEC, LetterCounts(), EmbedWorkers(2))
         assert contents(folder) == whole(tmp_path / "whole")
 
 
 def test_two_builders_make_it_once(tmp_path: Path) -> None:
-    """The second waits for the first and takes its index."""
+    """The second waits for the first and uses its index."""
     embedders, folders = [LetterCounts(0.02), LetterCounts(0.02)], []
 
     def build(embedder: LetterCounts) -> None:
@@ -102,7 +103,7 @@ def test_two_builders_make_it_once(tmp_path: Path) -> None:
 
 
 def test_a_file_and_a_list_make_the_same_index(tmp_path: Path) -> None:
-    """A JSONL corpus is known by its content, and the shard size is no part of an index."""
+    """A JSONL corpus is identified by its content; the shard size is not part of the identity."""
     file = tmp_path / "corpus.jsonl"
     rows = [passage.as_row() for passage in passages(20)]
     file.write_text("\n".join(json.dumps(row) for row in rows))
@@ -143,7 +144,7 @@ def test_a_shard_appears_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
 def test_the_commands_of_the_docs_run(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """The build command builds; every flag of the service that docs/retrieval.md names is one."""
+    """The build command works, and every flag of the service in docs/retrieval.md exists."""
     page = (PROJECT / "docs" / "retrieval.md").read_text().replace("\\\n", " ")
     served = [line for line in page.splitlines() if "python -m tutti.tasks.retrieval." in line]
     assert len(served) == 2

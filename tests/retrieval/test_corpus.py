@@ -1,4 +1,4 @@
-"""The corpus is this Python's own standard library, and the same in every process."""
+"""Tests that the corpus is this Python's own standard library and the same in every process."""
 
 import inspect
 import json
@@ -29,7 +29,7 @@ def test_the_id_is_the_same_again_and_survives_rows() -> None:
 
 
 def test_aliases_share_a_split() -> None:
-    """The same object under another module must not be seen in training and asked in the test."""
+    """The same object under another module must not be in training and in the test."""
     parameters = (Parameter("path", None),)
     pair = [Document(f"{m}.join", m, "function", parameters, "Join.") for m in ("ntpath", "posix")]
     assert pair[0].split == pair[1].split

@@ -1,4 +1,5 @@
-"""A folder of documents: what is read of each kind, and what is skipped with which words."""
+"""Tests of a folder of documents: the content read from each kind, and messages for skipped
+files."""
 
 import json
 from pathlib import Path
@@ -16,7 +17,7 @@ PAGE = """<!doctype html><html><head><title>Tea &amp; coffee</title><style>p {}<
 
 
 def pdf(text: str, title: str = "") -> bytes:
-    """A PDF of one page."""
+    """Return a PDF of one page."""
     stream = f"BT /F1 12 Tf 72 720 Td ({text}) Tj ET" if text else ""
     objects = [
         "<< /Type /Catalog /Pages 2 0 R >>",
@@ -40,7 +41,7 @@ def pdf(text: str, title: str = "") -> bytes:
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """Documents of each kind."""
+    """Return a folder with documents of each kind."""
     made = tmp_path / "docs"
     (made / "sub").mkdir(parents=True)
     (made / ".git").mkdir()
@@ -57,7 +58,7 @@ def folder(tmp_path: Path) -> Path:
 
 
 def test_each_kind_is_read(folder: Path) -> None:
-    """Title, text, id and source of every document; what is skipped is counted."""
+    """Every document has title, text, id and source; skipped files are counted."""
     found = read_documents(folder)
     assert [(p.id, p.title, p.source, p.text) for p in found.passages] == [
         (
@@ -91,7 +92,7 @@ def test_each_kind_is_read(folder: Path) -> None:
     ],
 )
 def test_what_cannot_be_read_is_named(folder: Path, name: str, data: bytes, words: str) -> None:
-    """The others are indexed; alone it is an error."""
+    """The other documents are indexed; if there are none, it is an error."""
     (folder / name).write_bytes(data)
     told: list[str] = []
     passages = open_documents(folder, told.append)
@@ -103,7 +104,7 @@ def test_what_cannot_be_read_is_named(folder: Path, name: str, data: bytes, word
 
 
 def test_links_do_not_lead_out_of_the_folder(folder: Path, tmp_path: Path) -> None:
-    """A folder from somebody else, linked to a file of the user's."""
+    """The folder is from another user and has a link to a file of this user."""
     (tmp_path / "key.txt").write_text("secret")
     (tmp_path / "private").mkdir()
     (tmp_path / "private" / "key.txt").write_text("secret")
@@ -121,7 +122,8 @@ def test_links_do_not_lead_out_of_the_folder(folder: Path, tmp_path: Path) -> No
 
 
 def test_what_is_no_document_is_refused(folder: Path) -> None:
-    """A file of another kind, a folder without any; a JSONL file is passed on as it is."""
+    """Errors are raised for a file of another kind and a folder without documents; a JSONL file is
+    passed on unchanged."""
     with pytest.raises(CorpusRefused, match=r"image\.png: not one of \.md, "):
         read_documents(folder / "image.png")
     with pytest.raises(CorpusRefused, match="skipped: 1 hidden"):
@@ -135,7 +137,7 @@ def test_what_is_no_document_is_refused(folder: Path) -> None:
 
 @given(st.lists(st.text("ab \n", max_size=60)), st.integers(4, 40))
 def test_passages_keep_every_word_and_their_length(paragraphs: list[str], most: int) -> None:
-    """In order; nothing is longer than asked."""
+    """The words stay in order, and no passage is longer than the limit."""
     text = "\n\n".join(paragraphs)
     passages = split_text(text, most)
     assert all(0 < len(passage) <= most for passage in passages)

@@ -1,4 +1,4 @@
-"""The embedding endpoint: order, retries, refusals, and a key that is written nowhere."""
+"""Tests of the embedding endpoint: order, retries, refusals, and a key that is never written."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
@@ -18,7 +18,7 @@ from tutti.tasks.retrieval.errors import EmbedderFailed
 
 @asynccontextmanager
 async def served(answer: Callable[[web.Request, Any], web.Response]) -> AsyncIterator[str]:
-    """An endpoint that answers so; yields its base URL."""
+    """Run an endpoint with this response function and yield its base URL."""
 
     async def handle(request: web.Request) -> web.Response:
         return answer(request, await request.json())
@@ -30,13 +30,13 @@ async def served(answer: Callable[[web.Request, Any], web.Response]) -> AsyncIte
 
 
 def embeddings(body: Any) -> web.Response:
-    """Vectors [length, 1] of the texts, in reverse order with their index."""
+    """Return the vectors [length, 1] of the texts, in reverse order with their index."""
     rows = [{"index": n, "embedding": [len(t), 1]} for n, t in enumerate(body["input"])]
     return web.json_response({"data": rows[::-1]})
 
 
 async def test_vectors_come_in_order_of_their_texts(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Over several requests; unit length; with the key of the environment."""
+    """There are several requests with the key of the environment; vectors have unit length."""
     keys = set()
     monkeypatch.setenv("OPENAI_API_KEY", "secret")
 
@@ -79,7 +79,7 @@ async def test_a_busy_endpoint_is_asked_again_a_few_times(monkeypatch: pytest.Mo
     ],
 )
 async def test_nonsense_is_an_error_at_once(response: web.Response, fault: str) -> None:
-    """Nothing of it is asked again: the same answer would come."""
+    """Nothing is retried, because the response would be the same."""
     async with served(lambda request, body: response) as url:
         with pytest.raises(EmbedderFailed, match=fault):
             await asyncio.to_thread(EndpointEmbedder(url, "m", 2).embed, ["a"])

@@ -1,4 +1,4 @@
-"""Exact search: the true best, ties by row, whatever the batch, the block and the filter."""
+"""Tests of exact search: the true best results, ties by row, for any batch, block and filter."""
 
 import faiss
 import numpy as np
@@ -13,7 +13,7 @@ from tutti.tasks.retrieval.exact import Rows, search_exact
 
 
 def brute(queries: Vectors, vectors: Vectors, k: int, rows: Rows | None = None) -> list[list[int]]:
-    """The best rows by scores in float64, equal ones by row."""
+    """Return the best rows by scores in float64, equal ones by row."""
     among = np.arange(len(vectors)) if rows is None else rows
     found = []
     for query in queries:
@@ -23,7 +23,7 @@ def brute(queries: Vectors, vectors: Vectors, k: int, rows: Rows | None = None) 
 
 
 def kept(rows: Rows) -> list[list[int]]:
-    """Rows without their padding."""
+    """Return the rows without their padding."""
     return [[row for row in best if row >= 0] for best in rows.tolist()]
 
 
@@ -38,7 +38,7 @@ def kept(rows: Rows) -> list[list[int]]:
 def test_it_finds_what_trying_all_finds(
     count: int, copies: int, k: int, block: int, data: st.DataObject
 ) -> None:
-    """Also among duplicates, over many small blocks, and with a filter."""
+    """This also holds with duplicates, many small blocks and a filter."""
     vectors = np.tile(clustered(count, 8), (copies, 1))
     queries = np.concatenate([clustered(3, 8, seed=9), vectors[:1]])
     rows = None
@@ -61,7 +61,7 @@ def test_ties_go_to_the_lower_row() -> None:
 
 
 def test_an_answer_does_not_depend_on_its_batch() -> None:
-    """A query alone, in a batch of 7 and of 300 gives the same rows and the same bits of score."""
+    """A query gives the same rows and bit-identical scores alone and in batches of 7 and of 300."""
     vectors, queries = clustered(40_000), clustered(300, seed=5)
     together = search_exact(queries, vectors, 10)
     alone = [search_exact(queries[nth : nth + 1], vectors, 10) for nth in range(7)]
@@ -80,7 +80,8 @@ def test_the_ids_are_those_of_faiss_flat() -> None:
 
 
 def test_a_filter_comes_before_the_best_are_taken() -> None:
-    """The reference filtered the global best 1,000: documents beyond were never found."""
+    """The reference filtered the global best 1,000, so documents beyond them were never
+    returned."""
     vectors = clustered(5_000)
     scores = vectors @ vectors[0]
     farthest = np.sort(np.argsort(scores)[:3]).astype(np.int64)

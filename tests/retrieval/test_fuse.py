@@ -1,4 +1,4 @@
-"""Reciprocal rank fusion: the formula, and what it must not depend on."""
+"""Tests of reciprocal rank fusion: the formula and its invariances."""
 
 from itertools import pairwise
 
@@ -18,7 +18,8 @@ def test_the_formula() -> None:
 
 @given(rankings=RANKINGS, k=st.integers(1, 40))
 def test_the_order_of_rankings_does_not_matter(rankings: list[list[int]], k: int) -> None:
-    """Every row comes once, scores never rise, and turning the rankings round changes no row."""
+    """Every row occurs once, scores are descending, and reversing the rankings' order changes no
+    row."""
     fused = fuse_ranks(rankings, k)
     rows = [row for row, _ in fused]
     assert len(set(rows)) == len(rows) == min(k, len(set().union(*rankings, set())))

@@ -1,4 +1,4 @@
-"""Indexes of other programs: opened where they lie, of each kind, and refused when files do not
+"""Tests of indexes of other programs: opened in place for each kind, and refused when files do not
 belong together."""
 
 import json
@@ -39,13 +39,14 @@ KINDS = {
 
 @pytest.fixture(autouse=True)
 def _probes_in_this_process(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A child takes a second; the tests of it call it themselves."""
+    """Run probes in this process, because a child takes a second; tests of the child start it
+    themselves."""
     monkeypatch.setattr("resource.setrlimit", lambda *_: None)
     monkeypatch.setattr(adopt, "probe_in_child", probe)
 
 
 def write_documents(path: Path, rows: list[dict[str, object]]) -> None:
-    """As other programs write them, with an empty line here and there."""
+    """Write documents as other programs do, with occasional empty lines."""
     lines = [json.dumps(row) + ("\n\n" if nth % 50 == 7 else "\n") for nth, row in enumerate(rows)]
     path.write_text("\n" + "".join(lines))
 
@@ -53,7 +54,7 @@ def write_documents(path: Path, rows: list[dict[str, object]]) -> None:
 def made(
     folder: Path, kind: str = "Flat", metric: int = faiss.METRIC_INNER_PRODUCT
 ) -> ForeignFiles:
-    """A FAISS file and its documents, in the reference's layout (`content` for the text)."""
+    """Return a FAISS file and its documents in the reference's layout (`content` for the text)."""
     texts = [f"{p.text} {nth}" for nth, p in enumerate(passages(COUNT))]
     vectors = LetterCounts().embed(texts)
     index = faiss.index_factory(vectors.shape[1], kind, metric)
@@ -69,7 +70,7 @@ def made(
 
 
 def imported(folder: Path, files: ForeignFiles, spec: IndexSpec = TEXT) -> Index:
-    """Imported and opened."""
+    """Import the files and return the open index."""
     (folder / "home").mkdir(exist_ok=True)
     with Catalog(Home(folder / "home")) as catalog:
         made_in = import_index(files, catalog, spec, LetterCounts(), lambda *_: None)
@@ -79,7 +80,7 @@ def imported(folder: Path, files: ForeignFiles, spec: IndexSpec = TEXT) -> Index
 @pytest.mark.parametrize("metric", [INNER, faiss.METRIC_L2])
 @pytest.mark.parametrize("kind", KINDS)
 def test_every_kind_finds_what_it_was_built_for(tmp_path: Path, kind: str, metric: int) -> None:
-    """The best rows and scores are those of exact search over the same vectors."""
+    """The best rows and scores equal those of an exact search of the same vectors."""
     files = made(tmp_path, KINDS[kind], metric)
     index = imported(tmp_path, files, TEXT.model_copy(update={"probes": 8}))
     texts = [document.text for document in index.documents]
@@ -95,7 +96,7 @@ def test_every_kind_finds_what_it_was_built_for(tmp_path: Path, kind: str, metri
 
 
 def test_nothing_is_copied(tmp_path: Path) -> None:
-    """The store holds places and hashes, not vectors or texts, and both are mapped."""
+    """The store has paths and hashes but no vectors or texts, and both files are memory-mapped."""
     files = made(tmp_path)
     index = imported(tmp_path, files)
     stored = sum(path.stat().st_size for path in (tmp_path / "home/artifacts").rglob("*.*"))
@@ -116,7 +117,7 @@ def test_an_import_is_found_again_and_follows_a_move(tmp_path: Path) -> None:
 
 
 def test_a_changed_file_is_refused(tmp_path: Path) -> None:
-    """Before a search gives rows of other documents."""
+    """The file is refused before a search could return rows of other documents."""
     files = made(tmp_path)
     index = imported(tmp_path, files)
     folder = tmp_path / "home/artifacts" / index.index_id.replace(":", "-")
@@ -126,7 +127,8 @@ def test_a_changed_file_is_refused(tmp_path: Path) -> None:
 
 
 def test_rows_in_another_order_are_refused(tmp_path: Path) -> None:
-    """A sample is embedded again: the usual silent fault of a corpus beside an index."""
+    """A sample is embedded again, because a wrong order is the usual silent fault of a corpus
+    beside an index."""
     files = made(tmp_path)
     rows = [json.loads(line) for line in files.documents.read_text().splitlines() if line]
     write_documents(files.documents, rows[300:] + rows[:300])
@@ -152,7 +154,8 @@ def test_bad_documents_are_named_by_line(tmp_path: Path) -> None:
 
 
 def test_files_that_are_no_index_are_refused(tmp_path: Path) -> None:
-    """Junk, a file that was not copied to its end, a kind without rows in order, long vectors."""
+    """The files are random bytes, a truncated copy, a kind without ordered rows, and overlong
+    vectors."""
     files = made(tmp_path)
     whole = files.vectors.read_bytes()
     for data, message in (
@@ -178,7 +181,7 @@ def test_files_that_are_no_index_are_refused(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_a_file_that_would_fill_the_memory_ends_only_its_child(tmp_path: Path) -> None:
-    """The number of a product quantizer's centroids says 256 GB."""
+    """The file's number of product quantizer centroids amounts to 256 GB."""
     path = made(tmp_path, "PQ2x4").vectors
     probe_in_child(path)
     data = bytearray(path.read_bytes())

@@ -1,4 +1,4 @@
-"""Building, reusing, searching and serving an index."""
+"""Tests of building, reusing, searching and serving an index."""
 
 from pathlib import Path
 
@@ -30,7 +30,7 @@ def catalog(tmp_path: Path) -> Catalog:
 
 
 def test_a_name_finds_its_document_first(catalog: Catalog) -> None:
-    """A class is found before its methods, a short name like a full one."""
+    """A class ranks before its methods, and a short name works like a full one."""
     index = Index(build_index(DOCUMENTS, catalog))
     queries = [d.name for d in DOCUMENTS] + ["Enum", "dumps"]
     found = [hits[0].document.id for hits in index.search(queries, 2)]
@@ -41,7 +41,7 @@ def test_a_name_finds_its_document_first(catalog: Catalog) -> None:
 def test_more_hits_than_a_gpu_gives_are_found_exactly(
     catalog: Catalog, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """FAISS fails there above 2,048; a fused search asks for four times its hits."""
+    """FAISS fails on a GPU above 2,048 results; a fused search requests four times its hits."""
 
     class OnGpu:
         filters, most, asked = False, 2, 0

@@ -1,4 +1,4 @@
-"""Passages on disk: what goes in comes out; ids, neighbours and damage."""
+"""Tests of passages on disk: round trips, ids, neighbours and damaged files."""
 
 import json
 from pathlib import Path
@@ -27,7 +27,7 @@ MADE = st.builds(Passage, TEXT, TEXT, TEXT, TEXT, st.integers(0, 99))
 def test_what_goes_in_comes_out(
     given_: list[Passage], tmp_path_factory: pytest.TempPathFactory
 ) -> None:
-    """Texts in every script, with line ends and separators in them; rows by id."""
+    """Texts are in every script, with line ends and separators; rows are found by id."""
     folder = tmp_path_factory.mktemp("passages")
     assert write_passages(iter(given_), folder) == len(given_)
     store = PassageStore(folder)
@@ -37,7 +37,7 @@ def test_what_goes_in_comes_out(
 
 
 def test_neighbours_stay_in_their_source(tmp_path: Path) -> None:
-    """Chunks before and after, in order, not across the end of a source."""
+    """The neighbours are the chunks before and after, in order, within one source."""
     write_passages(passages(12), tmp_path)
     store = PassageStore(tmp_path)
     assert [passage.id for passage in store.neighbours(5, 1)] == ["p4", "p6"]
@@ -46,7 +46,8 @@ def test_neighbours_stay_in_their_source(tmp_path: Path) -> None:
 
 
 def test_what_is_refused(tmp_path: Path) -> None:
-    """A duplicate id, no document, a line without text; an unknown id; a truncated file."""
+    """Errors are raised for a duplicate id, an empty corpus, a line without text, an unknown id and
+    a truncated file."""
     with pytest.raises(CorpusRefused, match="'p1'"):
         write_passages([*passages(3), *passages(2)[1:]], tmp_path)
     with pytest.raises(CorpusRefused, match="at least one document"):

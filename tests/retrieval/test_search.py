@@ -1,4 +1,4 @@
-"""Searching an index of passages: dense, by words, fused, filtered, every kind."""
+"""Tests of searching an index of passages: dense, by words, fused, filtered, for every kind."""
 
 from collections.abc import Iterator
 
@@ -21,14 +21,14 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Catalog]:
 
 
 def index_of(kind: str, home: Catalog) -> Index:
-    """An index of 300 passages, with words."""
+    """Return an index of 300 passages, with words."""
     spec = IndexSpec(kind=kind, words=True)
     return Index(build_index(passages(COUNT), home, spec))
 
 
 @pytest.mark.parametrize("kind", ["flat", "ivf", "hnsw"])
 def test_every_kind_finds_a_document_by_its_title(kind: str, home: Catalog) -> None:
-    """By vectors, by words and by both; with its place in each ranking."""
+    """The search is by vectors, by words and by both; a hit has its place in each ranking."""
     index = index_of(kind, home)
     for mode in index.modes:
         (hits,) = index.search(["title42 number42"], 5, mode)
@@ -41,7 +41,7 @@ def test_every_kind_finds_a_document_by_its_title(kind: str, home: Catalog) -> N
 
 @pytest.mark.parametrize("kind", ["flat", "ivf", "hnsw"])
 def test_a_filtered_search_is_exact_for_every_kind(kind: str, home: Catalog) -> None:
-    """The same as searching all of a corpus that holds nothing else."""
+    """The result equals a full search of a corpus with only the filtered documents."""
     index, exact = index_of(kind, home), index_of("flat", home)
     rows = np.arange(5, COUNT, 41, dtype=np.int64)
     everything = exact.search(["amber title7", "lotus"], COUNT, "dense")
@@ -72,7 +72,7 @@ def test_what_an_index_does_not_have(home: Catalog) -> None:
 
 
 def test_more_than_there_is(home: Catalog) -> None:
-    """A corpus smaller than k gives all of it, once."""
+    """A corpus smaller than k returns all its documents once."""
     index = Index(build_index(passages(3), home, IndexSpec(kind="ivf")))
     (hits,) = index.search(["title1"], 50)
     assert sorted(hit.row for hit in hits) == [0, 1, 2]

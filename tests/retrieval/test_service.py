@@ -1,4 +1,5 @@
-"""The service: its own form and the reference's, filters, batches, reranking, the web beside it."""
+"""Tests of the service: its own format and the reference's, filters, batches, reranking, and web
+search."""
 
 import asyncio
 import json
@@ -37,12 +38,12 @@ def client(folder: Path, tmp_path: Path) -> Iterator[ServiceClient]:
 
 
 def ids(result: list[dict[str, Any]]) -> list[str]:
-    """Ids of one query's documents."""
+    """Return the ids of one query's documents."""
     return [row["document"]["id"] for row in result]
 
 
 def test_an_answer_says_where_everything_comes_from(client: ServiceClient) -> None:
-    """Neighbours, source, position, place in each ranking, index and corpus."""
+    """A response has neighbours, source, position, place in each ranking, index and corpus."""
     body = {"queries": ["title6"], "topk": 2, "neighbours": 1}
     answer = client.post(body).json()
     first = answer["result"][0][0]
@@ -56,7 +57,8 @@ def test_an_answer_says_where_everything_comes_from(client: ServiceClient) -> No
 
 
 def test_the_references_request_gets_the_references_answer(client: ServiceClient) -> None:
-    """A list of lists, `content` beside `contents`, only documents of the question's pool."""
+    """The response is a list of lists with `content` beside `contents` and only documents of the
+    question's pool."""
     body = {"queries": ["title6"], "topk": 50, "return_scores": True, "eid": "17"}
     answer = client.post(body)
     (result,) = answer.json()
@@ -79,7 +81,7 @@ def test_an_unknown_pool_is_said_and_harms_nobody_else(client: ServiceClient) ->
 
 
 def test_a_service_without_pools_ignores_the_questions_id(folder: Path) -> None:
-    """As the reference's service over a wiki does."""
+    """The reference's service for a wiki does so, too."""
     with serving(folder) as client:
         (result,) = client.post({"queries": ["title6"], "eid": "x"}).json()
         assert ids(result)[0] == "p6"
@@ -130,7 +132,7 @@ def test_a_wrong_field_is_named(
 def test_a_page_of_another_site_reads_no_document(
     client: ServiceClient, headers: dict[str, str], status: int
 ) -> None:
-    """Found by an attack: a page that a browser of this machine shows could read the corpus."""
+    """This was an attack: a page in a browser on this machine could read the corpus."""
     answer = client.post({"queries": ["title6"]}, headers)
     assert answer.status == status and (b"number6" in answer.body) is (status == 200)
 
@@ -153,7 +155,7 @@ def test_a_page_of_another_site_reads_no_document(
 def test_what_is_asked_for_is_bounded(
     client: ServiceClient, body: Any, status: int, fault: str
 ) -> None:
-    """Found by an attack: a query of 100 MB took 2.5 GB and a minute of everybody's time."""
+    """This was an attack: a query of 100 MB took 2.5 GB and blocked all callers for a minute."""
     answer = client.post(body)
     assert answer.status == status and fault in answer.body.decode()
     assert client.post({"queries": ["title6"]}).status == 200
@@ -166,7 +168,8 @@ def test_what_a_wrong_value_holds_is_not_sent_back(client: ServiceClient) -> Non
 
 
 def test_the_searching_thread_keeps_to_its_threads(folder: Path) -> None:
-    """A limit set in the main thread does not reach it: OpenMP keeps one for every thread."""
+    """A limit set in the main thread does not apply to it, because OpenMP keeps one for each
+    thread."""
     import faiss
 
     seen = []
@@ -195,7 +198,7 @@ def test_health_counts_batches(client: ServiceClient) -> None:
 
 
 class Backwards(EndpointReranker):
-    """Puts the document with the highest number first."""
+    """Reranker that puts the document with the highest number first."""
 
     async def score(self, query: str, texts: Sequence[str]) -> list[float]:
         if query == "broken":
@@ -214,7 +217,7 @@ def test_a_reranker_orders_more_than_was_asked_for(folder: Path) -> None:
 
 
 class SlowWeb:
-    """Answers when it is let; fails for some."""
+    """Web search that responds when the test allows it and fails for some queries."""
 
     name = "slow"
 
@@ -230,7 +233,7 @@ class SlowWeb:
 
 
 async def test_a_slow_web_search_holds_up_nobody_else(folder: Path, tmp_path: Path) -> None:
-    """The reference ran it in its only batch worker: one slow search stalled every caller."""
+    """The reference ran it in its only batch worker, so one slow search stalled every caller."""
     web = SlowWeb()
     options = Options(web=web, web_below=2, cache=tmp_path / "cache")
     lonely = {"queries": ["title6"], "ids": ["p3"], "topk": 3, "mode": "dense"}
@@ -264,7 +267,7 @@ async def test_a_slow_web_search_holds_up_nobody_else(folder: Path, tmp_path: Pa
 
 
 def test_what_the_flag_for_the_web_names(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A search of one's own is not sent Tavily's key."""
+    """Tavily's key is not sent to another search service."""
     assert web_of("tavily") == HttpSearch(name="tavily")
     assert web_of("mcp:find@http://host/mcp") == McpSearch("http://host/mcp", "find")
     own = web_of("http://host/search")

@@ -1,4 +1,4 @@
-"""Web search: keys, answers, faults, time, and pages kept on disk."""
+"""Tests of web search: keys, responses, faults, timeouts, and pages stored on disk."""
 
 import asyncio
 import json
@@ -20,7 +20,7 @@ Handler = Callable[[web.Request], Awaitable[web.Response]]
 
 @asynccontextmanager
 async def served(handle: Handler) -> AsyncIterator[str]:
-    """A server that answers every POST so; yields its URL."""
+    """Run a server that answers every POST with `handle` and yield its URL."""
     app = web.Application()
     app.router.add_post("/", handle)
     async with TestServer(app) as server:
@@ -28,7 +28,7 @@ async def served(handle: Handler) -> AsyncIterator[str]:
 
 
 async def test_pages_of_a_search_by_http(monkeypatch: pytest.MonkeyPatch) -> None:
-    """With the key that the environment has now; pages without text are left out."""
+    """The key is the current one of the environment; pages without text are left out."""
 
     async def handle(request: web.Request) -> web.Response:
         assert request.headers["Authorization"] == "Bearer k"
@@ -43,7 +43,8 @@ async def test_pages_of_a_search_by_http(monkeypatch: pytest.MonkeyPatch) -> Non
 
 
 async def test_a_tool_of_an_mcp_server() -> None:
-    """Hello, ready, call, in one session; answers as JSON and as an event stream."""
+    """One session has initialize, initialized and the call; responses are JSON or an event
+    stream."""
     methods: list[str] = []
 
     async def handle(request: web.Request) -> web.Response:
@@ -92,7 +93,7 @@ async def test_scores_of_a_reranking_endpoint_come_in_order() -> None:
 
 
 class Counted:
-    """Counts what it is asked; never answers "never"."""
+    """Web search that counts its queries and never answers "never"."""
 
     name = "counted"
 
@@ -109,7 +110,7 @@ class Counted:
 
 
 async def test_the_same_query_is_asked_once(tmp_path: Path) -> None:
-    """By many at a time, by one who goes away, and by the next process."""
+    """This holds for concurrent callers, for a cancelled caller, and for the next process."""
     search = Counted()
     first = CachedWeb(search, tmp_path)
     leaver = asyncio.create_task(first.search("who"))

@@ -9,7 +9,7 @@ WORDS = "amber birch cobalt delta ember fjord garnet harbor iris jasper kelp lot
 
 
 def clustered(count: int, dimensions: int = 32, seed: int = 0) -> NDArray[np.float32]:
-    """`count` unit vectors around 20 centres."""
+    """Return `count` unit vectors around 20 centres."""
     draw = np.random.default_rng(seed)
     centres = draw.normal(size=(20, dimensions))
     points = centres[draw.integers(0, 20, count)] + 0.3 * draw.normal(size=(count, dimensions))
@@ -18,7 +18,7 @@ def clustered(count: int, dimensions: int = 32, seed: int = 0) -> NDArray[np.flo
 
 
 def passages(count: int, per_source: int = 4) -> list[Passage]:
-    """`count` passages of a few words each, `per_source` chunks a source."""
+    """Return `count` passages of a few words each, with `per_source` chunks per source."""
     draw = np.random.default_rng(1)
     return [
         Passage(

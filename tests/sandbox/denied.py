@@ -1,4 +1,4 @@
-"""The system calls that a sandbox's filter denies, by this machine's numbers."""
+"""System calls that a sandbox's filter denies, by this machine's numbers."""
 
 import os
 
@@ -6,7 +6,7 @@ from tutti.tasks.sandbox.filter import _ARCHITECTURES, _DENIED, _DENIED_WITHOUT_
 
 
 def denied_calls(walled: bool = True) -> dict[str, int]:
-    """The calls refused whatever their arguments, with this machine's numbers."""
+    """Return the calls that are refused for any arguments, with this machine's numbers."""
     machine = os.uname().machine
     column = list(_ARCHITECTURES).index(machine) if machine in _ARCHITECTURES else None
     if column is None:

@@ -1,7 +1,8 @@
-"""Programs that models write run behind walls or not at all, unless the operator says so.
+"""Tests that programs written by models run behind walls or not at all, unless the operator allows
+it.
 
-Found by an attack: where no walls worked they ran at level limits without a word, which under root
-is none: one read /etc/shadow and the keys in its parent's environment.
+This was an attack: where no walls worked they ran at level limits without a message, which is no
+limit under root. One read /etc/shadow and the keys in its parent's environment.
 """
 
 import os
@@ -33,7 +34,8 @@ from tutti.tasks.task_sets import make_set
 
 @pytest.fixture
 def no_walls(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """A machine where neither bubblewrap nor namespaces work, and a user who is not root."""
+    """Simulate a machine on which neither bubblewrap nor namespaces work, and a user who is not
+    root."""
     monkeypatch.delenv("TUTTI_SANDBOX", raising=False)
     monkeypatch.setattr(choice, "strongest_level", lambda: "limits")
     monkeypatch.setattr(choice, "checked_identity", lambda level: "same")
@@ -44,7 +46,7 @@ def no_walls(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 @pytest.mark.usefixtures("no_walls")
 def test_without_walls_it_is_an_error_that_says_what_to_do() -> None:
-    """Not a quiet step down."""
+    """The level is not lowered silently."""
     with pytest.raises(SandboxUnavailable, match="--unsafe-sandbox") as caught:
         level_for_models()
     assert str(caught.value) == NO_WALLS and "bubblewrap" in NO_WALLS
@@ -52,7 +54,7 @@ def test_without_walls_it_is_an_error_that_says_what_to_do() -> None:
 
 @pytest.mark.usefixtures("no_walls")
 def test_the_operator_may_say_otherwise(monkeypatch: pytest.MonkeyPatch) -> None:
-    """By a flag or a suite, or by the environment."""
+    """The operator allows it by a flag, a suite or the environment."""
     with unsafe_sandbox(True):
         assert level_for_models() == "limits"
         with unsafe_sandbox(False), pytest.raises(SandboxUnavailable):
@@ -68,8 +70,8 @@ def test_the_operator_may_say_otherwise(monkeypatch: pytest.MonkeyPatch) -> None
 async def test_a_teachers_toolkit_is_no_exception(
     monkeypatch: pytest.MonkeyPatch, user: int, new_catalog: NewCatalog, tmp_path: Path
 ) -> None:
-    """Nor are the programs of a task set's gates. Found by an attack: they took the strongest level
-    that works, which was limits, as root too."""
+    """The programs of a task set's gates are none either. This was an attack: they used the
+    strongest working level, which was limits, even as root."""
     monkeypatch.setattr(os, "geteuid", lambda: user)
     with pytest.raises(SandboxUnavailable, match="bubblewrap"):
         Toolkit(EXAMPLE)
@@ -82,7 +84,7 @@ async def test_a_teachers_toolkit_is_no_exception(
 
 @pytest.mark.usefixtures("no_walls")
 def test_root_may_not(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As root, without a user of its own, such a program would be held by nothing."""
+    """As root without a separate user, such a program would have no restriction."""
     monkeypatch.setattr(os, "geteuid", lambda: 0)
     for unsafe in (False, True):
         with unsafe_sandbox(unsafe), pytest.raises(SandboxUnavailable):
@@ -95,7 +97,7 @@ def test_root_may_not(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_flag_takes_no_walls_away(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where walls work they are used; a level that is not known is named."""
+    """If walls work they are used; an unknown level is named in the error."""
     monkeypatch.delenv("TUTTI_SANDBOX", raising=False)
     monkeypatch.setattr(choice, "strongest_level", lambda: "namespaces")
     monkeypatch.setattr(choice, "checked_identity", lambda level: "uid")
@@ -107,7 +109,7 @@ def test_a_flag_takes_no_walls_away(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 async def test_what_stands_where_none_may_be_runs_nothing() -> None:
-    """A scorer or a tool that meets it hears why."""
+    """A scorer or a tool that calls it gets the reason."""
     for work in (NoSandbox("no walls").run("1"), NoSandbox("no walls").talk("1", "2")):
         with pytest.raises(SandboxUnavailable, match="no walls"):
             await work
@@ -115,7 +117,8 @@ async def test_what_stands_where_none_may_be_runs_nothing() -> None:
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="to become another user one must be root")
 def test_a_fenced_program_cannot_read_its_parents_environment() -> None:
-    """Of the same user: the parent closes it before the first program runs."""
+    """Both have the same user; the parent protects its environment before the first program
+    runs."""
     program = (
         "import ctypes, os, sys\n"
         "if 'hide' in sys.argv: ctypes.CDLL(None).prctl(4, 0, 0, 0, 0)\n"
@@ -138,7 +141,7 @@ def test_a_fenced_program_cannot_read_its_parents_environment() -> None:
 
 
 def _others_python() -> str:
-    """A Python that other users can start."""
+    """Return a Python that other users can start."""
     for path in ("/usr/bin/python3", sys.executable):
         found = subprocess.run([path, "-S", "-c", ""], user=65534, capture_output=True, check=False)
         if found.returncode == 0:

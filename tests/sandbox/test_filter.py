@@ -1,4 +1,4 @@
-"""What the filter of system calls lets through, by running its program as the kernel would."""
+"""Tests of the system call filter, by interpreting its program as the kernel would."""
 
 import ctypes
 import errno
@@ -28,7 +28,7 @@ pytestmark = pytest.mark.skipif(
 
 
 def verdict(number: int, first: int = 0, *, walled: bool = True, arch: int | None = None) -> int:
-    """What the filter says of a call, by an interpreter of the few instructions it is made of."""
+    """Return the filter's verdict on a call, by an interpreter of its few instructions."""
     arch = ARCHITECTURES[MACHINE] if arch is None else arch
     data = struct.pack("=IIQQ", number, arch, 0, first)
     steps = list(struct.iter_unpack("=HBBI", system_call_filter(walled)))
@@ -81,7 +81,7 @@ def test_other_tables_of_calls_are_closed(number: int, arch: int) -> None:
 
 
 def test_numbers_are_those_of_this_machines_library() -> None:
-    """A wrapper of the C library and our number reach the same refusal."""
+    """A wrapper of the C library and our number get the same refusal."""
     code = """
 import ctypes, os, sys
 from tutti.tasks.sandbox.child import filter_calls

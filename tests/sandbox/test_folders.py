@@ -1,4 +1,4 @@
-"""Programs that need more than the interpreter: further folders, and /proc."""
+"""Tests of programs that need more than the interpreter: further folders, and /proc."""
 
 import asyncio
 
@@ -34,13 +34,14 @@ def sandbox(request: pytest.FixtureRequest) -> Sandbox:
 
 
 def test_one_run_sees_more(sandbox: Sandbox) -> None:
-    """By a run's own limits; the next run of the same sandbox does not."""
+    """The folders belong to a run's own limits; the next run of the same sandbox does not have
+    them."""
     assert asyncio.run(sandbox.run(LOOK, WIDER)).output == "True True\n"
     assert asyncio.run(sandbox.run(LOOK)).output == "False False\n"
 
 
 def test_what_it_sees_more_is_read_only_and_its_own(sandbox: Sandbox) -> None:
-    """Nothing can be written there, and /proc has no processes but its own."""
+    """The folders are read-only, and /proc has only the run's own processes."""
     assert asyncio.run(sandbox.run(WRITE, WIDER)).output == ""
     assert asyncio.run(sandbox.run(OTHERS, WIDER)).output == "[]\n"
 

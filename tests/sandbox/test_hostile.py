@@ -1,6 +1,6 @@
-"""That hostile programs are contained, all of them, at the strongest level this machine holds.
+"""Tests that all hostile programs are contained at the strongest level that this machine supports.
 
-The level is in each test's name. The other walled level is tried with the e2e tests.
+The level is in each test's name. The other walled level is tested with the e2e tests.
 """
 
 import asyncio
@@ -48,7 +48,7 @@ LET_GO: dict[str, Check] = {
 
 
 def contained(verdicts: list[Verdict]) -> dict[str, list[str]]:
-    """The breaches by program; empty is what we want."""
+    """Return the breaches by program; the expected result is empty."""
     return {one.case.name: one.breaches for one in verdicts if one.breaches}
 
 
@@ -92,14 +92,14 @@ def judged_without_walls(case: Hostile) -> list[str]:
 
 @pytest.mark.parametrize(("name", "check"), LET_GO.items())
 def test_the_judge_sees_who_gets_out(name: str, check: Check) -> None:
-    """Without walls the same programs do harm, and the check meant for it says so."""
+    """Without walls the same programs do harm, and the corresponding check reports it."""
     breaches = judged_without_walls(BY_NAME[name])
     assert any(breach.startswith(f"{check}:") for breach in breaches), breaches
 
 
 @pytest.mark.skipif(LEVEL == "limits", reason="no walls work on this machine, only the fence")
 def test_the_filter_of_calls_closes_what_walls_leave_open(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Regressions: walled programs could reach uncounted memory and kernel keys of the caller."""
+    """Regression: walled programs could reach uncounted memory and kernel keys of the caller."""
     allow_all = struct.pack("=HBBI", 0x06, 0, 0, 0x7FFF0000)
     monkeypatch.setattr(walls, "system_call_filter", lambda walled: allow_all)
     names = ["memory_file", "system_v_memory", "spliced_pages"]

@@ -1,4 +1,4 @@
-"""How a program's streams are read: pieces between markers, bounds, and what is handed back."""
+"""Tests of reading a program's streams: pieces between markers, bounds, and returned rest."""
 
 import asyncio
 
@@ -16,7 +16,8 @@ NEAR = st.lists(st.sampled_from([b"a", b"\0", b"\0mark", b"mark\0", b"bc" * 9]))
 
 
 def pieces(chunks: list[bytes], count: int) -> list[tuple[bool, str]]:
-    """What `count` reads up to the marker find in a stream that arrives in these chunks."""
+    """Return the pieces that `count` reads up to the marker give for a stream that arrives in these
+    chunks."""
 
     async def read() -> list[tuple[bool, str]]:
         stream = asyncio.StreamReader()
@@ -95,7 +96,8 @@ def test_the_exception_is_the_tracebacks_last_line() -> None:
 
 @pytest.mark.parametrize("turns", range(5))
 async def test_a_cancel_that_comes_with_the_start_is_not_lost(turns: int) -> None:
-    """Python 3.11's `wait_for` swallows it; the program would then run to its own limit."""
+    """Python 3.11's `wait_for` swallows the cancellation, and the program would run to its own
+    limit."""
     reader = object.__new__(_Reader)
     reader.ready_at, reader._ready = None, asyncio.Event()
     task = asyncio.create_task(reader.started())

@@ -1,4 +1,5 @@
-"""Programs in an interpreter that the user names: it has its libraries, and the walls stay."""
+"""Tests of programs in an interpreter that the user names: its libraries are available, and the
+walls remain."""
 
 import asyncio
 import os
@@ -40,7 +41,7 @@ def level(request: pytest.FixtureRequest) -> str:
 
 @pytest.fixture
 def environment(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """An environment with one library, whose interpreter the user has named."""
+    """Yield an environment with one library, whose interpreter is configured."""
     folder = Path(tempfile.mkdtemp(dir=VISIBLE))
     folder.chmod(0o755)
     venv.create(folder, symlinks=True)
@@ -56,7 +57,7 @@ def answered(level: str, answerer: str, limits: SandboxLimits) -> TalkResult:
 
 
 def test_a_program_has_its_libraries(environment: Path, level: str) -> None:
-    """And it sends its messages even where it has changed `os.write`."""
+    """Messages are sent even if the program has replaced `os.write`."""
     python = python_for_code()
     assert python is not None and str(environment) in python.folders
     ran = answered(level, ANSWERER, replace(LIMITS, python=python))
@@ -69,7 +70,7 @@ def test_without_it_there_is_the_standard_library_only(environment: Path, level:
 
 
 def test_it_is_readable_only_and_nothing_beside_it(environment: Path, level: str) -> None:
-    """The environment cannot be written, its neighbours cannot be read."""
+    """The environment is read-only, and its neighbours cannot be read."""
     secret = Path(tempfile.mkdtemp(dir=VISIBLE))
     secret.chmod(0o755)
     (secret / "key").write_text("secret")
@@ -95,13 +96,14 @@ send(repr(tried).encode())
 
 
 def test_the_limits_of_a_dialogue_hold(environment: Path, level: str) -> None:
-    """Those given for it, not those of the sandbox."""
+    """The limits are those of the dialogue, not of the sandbox."""
     limits = replace(LIMITS, seconds=1.0, python=python_for_code())
     assert answered(level, "receive()\nwhile True: pass", limits).status == "timeout"
 
 
 def test_what_is_no_interpreter_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A missing file, another program, one below a folder that programs do not see."""
+    """Errors are raised for a missing file, another program, and an interpreter below a folder that
+    is hidden from programs."""
     monkeypatch.delenv(CODE_PYTHON, raising=False)
     assert python_for_code() is None
     for wrong in (str(tmp_path / "python"), "/bin/true", "/bin/ls"):
@@ -116,7 +118,7 @@ def test_what_is_no_interpreter_is_named(tmp_path: Path, monkeypatch: pytest.Mon
 
 
 def test_an_old_interpreter_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """One that cannot run what stands around the programs."""
+    """An old interpreter cannot run the code around the programs."""
     old = tmp_path / "python"
     old.write_text('#!/bin/sh\necho \'["/usr", "/usr", [3, 8]]\'\n')
     old.chmod(0o755)
@@ -129,7 +131,7 @@ def test_an_old_interpreter_is_refused(tmp_path: Path, monkeypatch: pytest.Monke
 def test_an_environment_shows_no_home(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, prefix: str
 ) -> None:
-    """An interpreter whose folder is the whole disk, or the user's own."""
+    """The interpreter's folder is the whole disk or the user's home."""
     wide = tmp_path / "python"
     wide.write_text(f'#!/bin/sh\necho \'["{prefix}", "/usr", [3, 12]]\'\n')
     wide.chmod(0o755)
@@ -139,7 +141,8 @@ def test_an_environment_shows_no_home(
 
 
 def test_the_interpreter_below_tuttis_own_can_be_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The one that made the environment: a checkout's own may be below /tmp, which is hidden."""
+    """This interpreter created the environment; a checkout's own may be below /tmp, which is
+    hidden."""
     base = str(Path(sys.base_prefix) / "bin" / f"python3.{sys.version_info.minor}")
     monkeypatch.setenv(CODE_PYTHON, base)
     python = python_for_code()

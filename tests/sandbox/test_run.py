@@ -1,6 +1,6 @@
-"""What the sandbox lets a program do, and what it does not, at every level this machine can hold.
+"""Tests of what the sandbox permits and denies, at every level that this machine supports.
 
-Each level is tested as it would be used; one that does not work here is skipped, with the reason.
+Each level is tested in its normal use; one that does not work here is skipped with the reason.
 """
 
 import asyncio
@@ -39,7 +39,7 @@ def run(level: str, code: str, limits: SandboxLimits = PATIENT) -> SandboxResult
 
 
 def processes_with(limits: SandboxLimits) -> list[int]:
-    """The processes of runs under `limits`, whose command line carries the memory limit."""
+    """Return the processes of runs under `limits`, whose command line has the memory limit."""
     mark = f"'RLIMIT_AS': {limits.memory_mb * 2**20},".encode()
     found = []
     for entry in Path("/proc").glob("[0-9]*"):
@@ -53,7 +53,7 @@ def processes_with(limits: SandboxLimits) -> list[int]:
 
 
 def until(condition: Callable[[], bool], seconds: float = 60.0) -> bool:
-    """Whether it comes true within `seconds`."""
+    """Return whether the condition becomes true within `seconds`."""
     deadline = time.monotonic() + seconds
     while not condition():
         if time.monotonic() > deadline:
@@ -64,7 +64,7 @@ def until(condition: Callable[[], bool], seconds: float = 60.0) -> bool:
 
 @pytest.fixture
 def scratches(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
-    """The folder in which scratch folders come and go during this test."""
+    """Return the folder of the scratch folders during this test."""
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     return tmp_path
 
@@ -119,13 +119,13 @@ def test_streams_and_the_exception_come_back_apart(level: str) -> None:
 
 
 def test_the_time_limit_counts_from_the_first_statement(level: str) -> None:
-    """A regression: on a busy host the start used up a short program's whole time."""
+    """Regression: on a busy host the start used up a short program's whole time."""
     limits = SandboxLimits(seconds=0.01)
     assert run(level, "print('started')\nimport time; time.sleep(60)", limits).status == "timeout"
 
 
 def test_the_fence_counts_files_and_knows_sqlites_addresses(tmp_path: Path) -> None:
-    """Regressions: a million files to remove held up our loop; "file:" led out of the folder."""
+    """Regressions: removing a million files blocked our loop; "file:" led out of the folder."""
     many = "for n in range(100): open(str(n), 'w').close()\nprint('made')"
     limits = SandboxLimits(seconds=20.0, files=50)
     assert "refuses open" in run("limits", many, limits).output

@@ -1,4 +1,5 @@
-"""Sessions: what cells keep, what takes a session along, and that none outlives its time or us."""
+"""Tests of sessions: kept state, causes of their end, and that none outlives its time limit or our
+process."""
 
 import asyncio
 import os
@@ -46,7 +47,7 @@ def walled() -> str:
 
 
 async def cells(level: str, *codes: str, limits: SandboxLimits = PATIENT) -> list[SandboxResult]:
-    """The results of cells run one after another in one session."""
+    """Return the results of cells run one after another in one session."""
     async with SandboxSession(level, limits) as session:
         return [await session.run(code) for code in codes]
 
@@ -255,7 +256,7 @@ def test_it_runs_under_uvloop(walled: str) -> None:
 
 
 def test_a_session_dies_with_its_parent(walled: str, tmp_path: Path) -> None:
-    """Killed outright, our process takes its sessions along, in the middle of a cell too."""
+    """SIGKILL of our process ends its sessions, even in the middle of a cell."""
     parent = f"""
 import asyncio
 from tutti.tasks.sandbox import SandboxLimits, SandboxSession
@@ -342,7 +343,7 @@ async def test_a_cell_that_ends_its_session_frees_its_room(walled: str) -> None:
 
 
 async def eventually(condition: Callable[[], bool], seconds: float = 60.0) -> None:
-    """Wait until it holds."""
+    """Wait until the condition holds."""
     async with asyncio.timeout(seconds):
         while not condition():
             await asyncio.sleep(0.01)

@@ -1,4 +1,4 @@
-"""That a run is stopped for what all its processes hold together, and for nothing less."""
+"""Tests that a run is stopped for the total of its processes, and for nothing less."""
 
 import asyncio
 import os
@@ -23,7 +23,7 @@ def run(code: str, limits: SandboxLimits = LIMITS) -> SandboxResult:
 
 
 def test_memory_that_processes_share_counts_once() -> None:
-    """A regression: by resident memory alone, 120 MiB before five forks would count as 720."""
+    """Regression: by resident memory alone, 120 MiB before five forks would count as 720."""
     code = """
 import os, time
 kept = bytearray(120 * 2**20)

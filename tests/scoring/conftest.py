@@ -1,4 +1,4 @@
-"""Fixtures of scorers' tests: public data if available, a sandbox, a scripted judge."""
+"""Fixtures of the scorers' tests: public data if available, a sandbox, a scripted judge."""
 
 import os
 from collections.abc import Sequence
@@ -30,7 +30,7 @@ def sandbox() -> Sandbox:
 
 
 class ToldJudge:
-    """Says what it was told to, in turn; keeps what it was asked."""
+    """Judge with scripted replies that records its prompts."""
 
     def __init__(self, says: Sequence[str]) -> None:
         self.says = list(says)

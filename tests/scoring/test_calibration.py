@@ -1,4 +1,4 @@
-"""Calibration errors and SimpleQA's F1 against their definitions, written out."""
+"""Tests of calibration errors and SimpleQA's F1 against their explicit definitions."""
 
 import math
 from statistics import harmonic_mean
@@ -27,7 +27,7 @@ def by_definition(answers: list[tuple[int, bool]], last: bool) -> float:
 
 @given(ANSWERS)
 def test_both_errors(answers: list[tuple[int, bool]]) -> None:
-    """The official one lacks its last bin, so it is never the larger."""
+    """The official error omits its last bin, so it is never the larger."""
     found = calibration_error([c / 100 for c, _ in answers], [r for _, r in answers])
     assert found.whole == pytest.approx(by_definition(answers, last=True))
     assert 0 <= found.whole <= 1 and found.n == len(answers)

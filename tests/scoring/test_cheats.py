@@ -1,6 +1,7 @@
-"""A score cannot be bought: no cheat passes, honest solutions do, nearly right ones do not.
+"""Tests that a score cannot be obtained by cheating: no cheat passes, honest solutions do, nearly
+correct ones do not.
 
-Found by an attack: tests ran in the solution's own process, and 95 of 464 cheating programs passed.
+This was an attack: tests ran in the solution's own process, and 95 of 464 cheating programs passed.
 """
 
 import asyncio
@@ -47,7 +48,8 @@ finally:
 
 @pytest.mark.parametrize("name", TARGETS)
 async def test_honest_solutions_pass_and_mutants_fail(sandbox: Sandbox, name: str) -> None:
-    """With helpers of the prompt, objects, errors, arguments that are changed, calls back."""
+    """The solutions use helpers of the prompt, objects, errors, modified arguments and
+    callbacks."""
     target = TARGETS[name]
     honest = await scored(sandbox, target.target, target.honest)
     assert honest.correct, honest.detail
@@ -58,7 +60,8 @@ async def test_honest_solutions_pass_and_mutants_fail(sandbox: Sandbox, name: st
 
 @pytest.mark.parametrize("pair", [("names_everything", "executed"), ("silent_end", "every")])
 async def test_what_was_bought_once(sandbox: Sandbox, pair: tuple[str, str]) -> None:
-    """`exec` that the solution gave to the tests; the end of an iteration inside `map`."""
+    """The earlier cheats were an `exec` that the solution passed to the tests, and the end of an
+    iteration inside `map`."""
     assert await passing(Sandbox(sandbox.level, LIMITS), [pair]) == []
 
 
@@ -78,7 +81,7 @@ async def test_right_solutions_by_unusual_means_pass(sandbox: Sandbox) -> None:
 
 
 def test_the_list_is_long() -> None:
-    """What the tests score: at least 800 programs, and every kind of cheat among them."""
+    """The tests score at least 800 programs with every kind of cheat."""
     programs = [program for name in TARGETS for program in sample(name)]
     assert {kind for kind, _ in programs} == set(CHEATS)
     assert len(CHEATS) + len(QUERIES) + len(PROOFS) >= 60
@@ -87,7 +90,7 @@ def test_the_list_is_long() -> None:
 
 @pytest.mark.slow
 async def test_no_cheat_passes(sandbox: Sandbox) -> None:
-    """Each on a target of its own."""
+    """Each cheat runs on its own target."""
     names = list(TARGETS)
     pairs = [(kind, names[place % len(names)]) for place, kind in enumerate(CHEATS)]
     assert await passing(Sandbox(sandbox.level, LIMITS), pairs) == []
@@ -96,7 +99,7 @@ async def test_no_cheat_passes(sandbox: Sandbox) -> None:
 @pytest.mark.e2e
 @pytest.mark.parametrize("name", TARGETS)
 async def test_no_cheat_passes_any_target(sandbox: Sandbox, name: str) -> None:
-    """A sample of all programs; ``make cheats`` scores the whole product."""
+    """The test scores a sample of all programs; ``make cheats`` scores the whole product."""
     assert await passing(Sandbox(sandbox.level, LIMITS), sample(name)) == []
 
 
@@ -110,7 +113,7 @@ async def test_no_proof_is_accepted() -> None:
 
 
 async def heard_of(sandbox: Sandbox, code: str) -> tuple[list[str] | None, str]:
-    """What tests that believe everything hear of a solution, and its errors."""
+    """Return what tests without checks receive from a solution, and its errors."""
     answerer = f"{inspect.getsource(code_talk)}\nanswer({code!r}, send, receive)\n"
     talk = await Sandbox(sandbox.level, LIMITS).talk(CREDULOUS, answerer)
     return (None if talk.word is None else json.loads(talk.word)), talk.errors
@@ -118,8 +121,8 @@ async def heard_of(sandbox: Sandbox, code: str) -> tuple[list[str] | None, str]:
 
 @pytest.mark.slow
 async def test_every_forger_says_what_it_wants_to(sandbox: Sandbox) -> None:
-    """A cheat at a name that is no more would fail for the wrong reason: with a traceback, or
-    saying what an honest process says."""
+    """A cheat that uses a removed name would fail for the wrong reason: with a traceback, or with
+    an honest process's output."""
     honest, _ = await heard_of(sandbox, "def add(*a, **k): return 0")
     assert honest == ['{"value": [[{"mine": 0}], []]}', '{"value": 0}']
     rotten, room = {}, asyncio.Semaphore(AT_ONCE)
@@ -135,7 +138,8 @@ async def test_every_forger_says_what_it_wants_to(sandbox: Sandbox) -> None:
 
 
 async def test_an_argument_that_cannot_be_passed_is_nobodys_fault(sandbox: Sandbox) -> None:
-    """Tests with classes of their own need the solution beside them: said, not scored as wrong."""
+    """Tests with their own classes need the solution in their process; this is reported, not scored
+    as wrong."""
     tests = "class Mine:\n    pass\n\nassert f(Mine()) == 1"
     target = Target({"tests": tests, "entry_point": "f"}, "", "")
     with pytest.raises(ScorerFailed, match="Mine"):
@@ -144,8 +148,8 @@ async def test_an_argument_that_cannot_be_passed_is_nobodys_fault(sandbox: Sandb
 
 @pytest.mark.parametrize("made", ["Mine()", "lambda: 0", "f"])
 async def test_a_solution_cannot_choose_what_the_tests_pass(sandbox: Sandbox, made: str) -> None:
-    """A method that the right value has takes any argument; with an object instead, or with the
-    function itself, the solution is wrong, not the tests."""
+    """A method of the correct value accepts any argument; if the solution returns an object or the
+    function itself instead, the solution is wrong, not the tests."""
     target = Target({"tests": "assert f(1).isdisjoint(iter([2]))", "entry_point": "f"}, "", "")
     assert (await scored(sandbox, target.target, "def f(x): return {x}")).correct
     code = "class Mine:\n    def __getattr__(self, name): return f\n\n"
@@ -165,7 +169,7 @@ async def test_tests_that_cannot_be_read_are_nobodys_fault(sandbox: Sandbox) -> 
 
 
 async def test_what_goes_over_the_wire_comes_back_the_same(sandbox: Sandbox) -> None:
-    """Every plain type, to the solution and back."""
+    """Every plain type is transferred to the solution and back."""
     tests = """
 from decimal import Decimal
 from fractions import Fraction

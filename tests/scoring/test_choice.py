@@ -1,4 +1,4 @@
-"""Multiple choice: one letter is read, two are never guessed between."""
+"""Tests of multiple choice: one letter is read, and two are never guessed between."""
 
 import pytest
 from hypothesis import given, settings
@@ -137,13 +137,14 @@ FORMS += [
 
 @pytest.mark.parametrize(("text", "letter"), FORMS)
 def test_forms_of_messages_and_of_answers(text: str, letter: str | None) -> None:
-    """Headings, tags, objects and quotation marks, in a message or as the answer itself."""
+    """The forms are headings, tags, objects and quotation marks, in a message or as the answer
+    itself."""
     assert read_choice(Submission(None, text), "ABCD", CITIES) == letter
     assert read_choice(Submission(text, text), "ABCD", CITIES) == letter
 
 
 def test_choices_with_marks_of_their_own() -> None:
-    """They can be repeated with and without these; "$5" and "5" are not the same."""
+    """Choices can be repeated with and without the marks; "$5" and "5" are different."""
     assert read_letter('"Hamlet"', "AB", ['"Hamlet"', "Lear"]) == "A"
     assert read_letter("Hamlet", "AB", ['"Hamlet"', "Lear"]) == "A"
     assert read_choice(Submission(None, 'Answer: "Hamlet"'), "AB", ['"Hamlet"', "Lear"]) == "A"
@@ -151,7 +152,8 @@ def test_choices_with_marks_of_their_own() -> None:
 
 
 def test_a_choices_own_words_may_name_another_letter() -> None:
-    """Repeating its letter's choice is an answer, and the same words after another letter none."""
+    """Repeating the text of the letter's choice is an answer; the same text after another letter is
+    none."""
     vitamins = ["Vitamin D", "Vitamin A", "Vitamin C", "Vitamin B"]
     assert read_letter("A. Vitamin D", "ABCD", vitamins) == "A"
     assert read_letter("B. Vitamin D", "ABCD", vitamins) is None
@@ -181,7 +183,7 @@ WORDED = (
 @settings(deadline=None)
 @given(st.sampled_from(LETTERS), st.sampled_from(WORDED), st.booleans())
 def test_a_letter_in_every_form_is_read_as_itself(letter: str, form: str, first: bool) -> None:
-    """After other words, too, where the form is not the whole message."""
+    """This holds after other words, too, if the form is not the whole message."""
     text = form.format(letter)
     text = f"We look at it.\n{text}" if first and WORDED.index(form) > 7 else text
     for submission in (Submission(None, text), Submission(text, text)):

@@ -1,4 +1,5 @@
-"""Code: what is taken from a message, and that only code that passes its tests is right."""
+"""Tests of code: the code taken from a message, and that only code that passes its tests is
+correct."""
 
 from typing import Any
 
@@ -95,7 +96,7 @@ async def test_standard_streams_as_bytes_and_as_files(sandbox: Sandbox, code: st
 
 
 async def test_what_is_expected_stays_outside() -> None:
-    """A program that reads its own source finds nothing to print."""
+    """A program that reads its own source finds no expected output."""
     seen: list[str] = []
 
     class Keeping:
@@ -119,7 +120,7 @@ async def test_what_is_expected_stays_outside() -> None:
 
 
 async def test_the_answer_must_come_by_its_mark(sandbox: Sandbox) -> None:
-    """A program that prints the digest of the right answer itself has not given the answer."""
+    """A program that prints the digest of the correct answer has not given the answer."""
     digest = digest_of_output("3")
     for code in (f"import os\nos.write(1, b'{digest}\\n')\nos._exit(0)", f"print('{digest}')"):
         target = {"cases": [{"input": "1 2", "output": "3"}]}
@@ -127,7 +128,7 @@ async def test_the_answer_must_come_by_its_mark(sandbox: Sandbox) -> None:
 
 
 async def test_names_of_the_starter_code_are_given(sandbox: Sandbox) -> None:
-    """It says ``List[int]`` without an import; LiveCodeBench's program imports it."""
+    """The code uses ``List[int]`` without an import; LiveCodeBench's program imports it."""
     code = "class Solution:\n    def top(self, x: List[int], k: int) -> Optional[int]:\n"
     code += "        heapify(x)\n        return next(islice(nlargest(k, x), k - 1, None))"
     target = {"cases": [{"input": "[3, 5, 4]\n2", "output": "4"}], "entry_point": "top"}

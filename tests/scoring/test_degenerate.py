@@ -1,6 +1,6 @@
-"""Texts that models fall into, and attacks: no scorer takes long over them or raises.
+"""Tests of degenerate texts of models and of attacks: no scorer takes long or raises.
 
-Each text is 40,000 characters or more; what is quadratic in its length would take minutes.
+Each text has 40,000 characters or more; an algorithm quadratic in its length would take minutes.
 """
 
 import time

@@ -1,4 +1,4 @@
-"""The scorer of dialogues: both parts count, and tau2's rule decides what was said."""
+"""Tests of the dialogue scorer: both parts count, and tau2's rule decides on communicated texts."""
 
 from typing import Any
 
@@ -10,7 +10,7 @@ TARGET = {"state": {"db": "a1"}, "communicate": ["21", "$1,250.50"]}
 
 
 async def parts(said: list[str], state: Any, target: Any = TARGET) -> tuple[float, Any]:
-    """The headline and the detail of an attempt that says these messages."""
+    """Return the headline and the detail of an attempt with these messages."""
     messages = [{"role": "assistant", "content": text} for text in said]
     messages.append({"role": "user", "content": "21 and $1250.50"})  # it is not the agent's
     attempted = Submission(None, said[-1] if said else "", messages, state)
@@ -33,13 +33,13 @@ async def parts(said: list[str], state: Any, target: Any = TARGET) -> tuple[floa
 async def test_both_parts_count(
     said: list[str], state: Any, value: float, db: float, communicate: float, not_said: list[str]
 ) -> None:
-    """A text must be in one message of the agent's; neither part makes up for the other."""
+    """A text must be in one message of the agent; neither part compensates for the other."""
     detail = {"db": db, "communicate": communicate, "not_said": not_said}
     assert await parts(said, state) == (value, detail)
 
 
 async def test_case_does_not_count() -> None:
-    """Both sides are lower-cased; a message of calls alone says nothing."""
+    """Both sides are lower-cased; a message with calls only has no text."""
     target = {"state": {"db": "a1"}, "communicate": ["Harbours"]}
     assert (await parts(["you have HARBOURS"], {"db": "a1"}, target))[0] == 1.0
     call = Submission(None, "", [{"role": "assistant", "content": None}], {"db": "a1"})
@@ -48,7 +48,7 @@ async def test_case_does_not_count() -> None:
 
 
 async def test_no_state_is_no_score() -> None:
-    """An attempt without a final state, or without known messages, is not wrong but not scored."""
+    """An attempt without a final state or known messages is not wrong but not scored."""
     for attempted in (Submission(None, "21"), Submission(None, "21", None, {"db": "a1"})):
         with pytest.raises(ScorerFailed):
             await SCORERS["dialogue"].score(TARGET, attempted, ScoringResources())

@@ -1,4 +1,4 @@
-"""Exact match."""
+"""Tests of exact match."""
 
 import pytest
 

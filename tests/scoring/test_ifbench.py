@@ -1,4 +1,5 @@
-"""IFBench: each instruction holds for a text that follows it, and not for one that does not."""
+"""Tests of IFBench: each instruction holds for a text that follows it, and not for one that does
+not."""
 
 import sys
 
@@ -100,26 +101,25 @@ NOT_HERE = {"words:start_verb", "words:odd_even_syllables"}
 
 
 async def score(instructions: list[str], options: list[dict[str, object]], text: str) -> Score:
-    """A response's score."""
     target = {"instruction_id_list": instructions, "kwargs": options}
     return await SCORERS["ifbench"].score(target, Submission(text, text), ScoringResources())
 
 
 def test_every_instruction_has_a_case() -> None:
-    """There are 58, and none is left untested."""
+    """There are 58 instructions."""
     assert len(INSTRUCTIONS) == 58
     assert {name for name, *_ in CASES} | NOT_HERE == set(INSTRUCTIONS)
 
 
 @pytest.mark.parametrize(("name", "options", "right", "wrong"), CASES)
 def test_an_instruction(name: str, options: dict[str, object], right: str, wrong: str) -> None:
-    """A text that follows it, one that does not, and an empty one."""
+    """The texts are one that follows it, one that does not, and an empty one."""
     for text, expected in ((right, True), (wrong, False), ("  ", False)):
         assert follows(name, options, text, INSTRUCTIONS, "ifbench") is expected, text
 
 
 async def test_the_headline_is_prompt_level_loose() -> None:
-    """A first line that breaks an instruction is forgiven, as the paper's headline does it."""
+    """A first line that breaks an instruction is forgiven, as in the paper's headline figure."""
     found = await score(["format:no_whitespace"], [{}], "Here it is:\nnospace")
     assert found.correct and found.value == 1.0 and not found.detail["prompt_strict"]
     both = ["format:no_whitespace", "punctuation:no_comma"]  # the second one is IFEval's
@@ -128,7 +128,7 @@ async def test_the_headline_is_prompt_level_loose() -> None:
 
 
 async def test_what_cannot_be_checked_here_is_unscored(monkeypatch: pytest.MonkeyPatch) -> None:
-    """It is named, and never wrong silently."""
+    """The instruction is named and never counted as wrong silently."""
     monkeypatch.setitem(sys.modules, "syllapy", None)
     for name, said in (("words:start_verb", "tagger"), ("words:odd_even_syllables", "syllapy")):
         with pytest.raises(ScorerFailed, match=said):
@@ -141,12 +141,12 @@ async def test_what_cannot_be_checked_here_is_unscored(monkeypatch: pytest.Monke
 
 @given(st.text(alphabet="aB .?!'\"\n*<i>/-,7é", max_size=40))
 def test_any_text_has_a_verdict(text: str) -> None:
-    """No check fails on a strange text."""
+    """No check fails on unusual text."""
     for name, options, *_ in CASES:
         assert follows(name, options, text, INSTRUCTIONS, "ifbench") in (True, False)
 
 
 def test_tokens() -> None:
-    """Contractions in two, a full stop apart at the end only."""
+    """A contraction is two tokens; only a full stop at the end is separate."""
     words = tokens("Mr. Brown didn't see it, 3.5 times!")
     assert words == ["Mr.", "Brown", "did", "n't", "see", "it", ",", "3.5", "times", "!"]

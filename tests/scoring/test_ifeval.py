@@ -1,4 +1,5 @@
-"""IFEval: every type of instruction followed and not, strictly and loosely, and all its prompts."""
+"""Tests of IFEval: every type of instruction followed and not, strictly and loosely, and all its
+prompts."""
 
 import json
 from collections.abc import Mapping
@@ -225,7 +226,7 @@ async def test_strict_and_loose() -> None:
 
 
 async def test_nothing_at_all_follows_nothing() -> None:
-    """Also loosely, where cutting lines away leaves no text, and so no comma."""
+    """This also holds loosely, if removing lines leaves no text and therefore no comma."""
     assert (await score("a, b", ("punctuation:no_comma", {}))).detail["loose"] == [False]
 
 
@@ -249,7 +250,7 @@ async def test_targets_that_make_no_sense(ids: list[str], options: list[dict[str
 
 
 async def test_all_prompts(data: Path) -> None:
-    """All 541 prompts: each instruction is known, has its options, and gives a verdict."""
+    """In all 541 prompts each instruction is known, has its options, and gives a verdict."""
     lines = (data / "ifeval" / "input_data.jsonl").read_text().splitlines()
     prompts = [json.loads(line) for line in lines]
     seen: set[str] = set()
@@ -264,7 +265,7 @@ async def test_all_prompts(data: Path) -> None:
 
 
 def test_the_language_is_the_same_each_time() -> None:
-    """The library draws at random; unseeded, a short text has now one language, now another."""
+    """The library draws at random; without a seed, a short text gets different languages."""
     text = "Bon ja no me la de in"
     assert len({language_of(text) for _ in range(20)}) == 1
 
@@ -293,6 +294,7 @@ def test_sentences(text: str, count: int) -> None:
 @settings(deadline=None)
 @given(st.text(max_size=80))
 def test_versions(text: str) -> None:
-    """Eight, the response itself first; what is strict is loose too."""
+    """There are eight versions, the response itself first; a strictly correct response is also
+    loosely correct."""
     found = list(versions(text))
     assert len(found) == 8 and found[0] == text

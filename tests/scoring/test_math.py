@@ -1,4 +1,4 @@
-"""Mathematics: equality, errors, and termination."""
+"""Tests of mathematics: equality, errors, and termination."""
 
 import pytest
 
@@ -94,7 +94,7 @@ LONG = "We add the next number. " * 200
     ],
 )
 async def test_a_whole_message_as_the_answer(said: str, correct: bool, read: str | None) -> None:
-    """As benchmarks give it: the box counts, and prose without one is no answer."""
+    """The boxed answer counts, as benchmarks require, and prose without one is no answer."""
     found = await score(said, "18", said)
     assert (found.correct, found.answer if found.found_answer else None) == (correct, read)
 
@@ -137,8 +137,8 @@ TOO_LARGE = (
 
 @pytest.mark.parametrize("formula", TOO_LARGE)
 async def test_too_large_is_wrong_and_no_error(formula: str) -> None:
-    """Without a try to compute it, which would end at the bound of 30 s with another reason; as the
-    gold answer it is an error, but equal to itself."""
+    """The formula is not evaluated, which would end at the bound of 30 s for another reason; as the
+    gold answer it is an error but equal to itself."""
     found = await score(formula, "3")
     assert not found.correct and found.detail["failed"] == "given: NumberTooLarge"
     with pytest.raises(ScorerFailed, match=r"gold answer .*: NumberTooLarge"):
@@ -175,7 +175,7 @@ async def test_late_is_killed_and_whose_fault_it_is() -> None:
 
 
 class Stub:
-    """A pool of workers with prepared answers: to comparisons in turn, and on the gold answer."""
+    """Pool of workers with prepared results: for comparisons in turn, and for the gold answer."""
 
     def __init__(self, compared: list[dict[str, object] | None], alone: dict[str, object] | None):
         self.compared, self.alone = compared, alone
@@ -193,7 +193,7 @@ EQUAL: dict[str, object] = {"equal": True, "gold": "16", "given": "16"}
 
 
 async def test_a_failure_that_the_attempt_causes_is_wrong(monkeypatch: pytest.MonkeyPatch) -> None:
-    """An attempt cannot choose to have no score: the gold answer alone is no problem."""
+    """An attempt cannot avoid its score: the gold answer alone evaluates without a problem."""
     tried: list[list[dict[str, object] | None]] = [[FAILED], [None, FAILED], [None, None]]
     for compared in tried:
         pool = Stub(compared, EVALUATED)
@@ -205,7 +205,7 @@ async def test_a_failure_that_the_attempt_causes_is_wrong(monkeypatch: pytest.Mo
 async def test_a_machine_that_stands_still_makes_nothing_wrong(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """A comparison that is late once is tried again; gold answers that fail too are an error."""
+    """A comparison that is late once is repeated; if gold answers fail too, it is an error."""
     pool = Stub([None, EQUAL], EVALUATED)
     monkeypatch.setattr("tutti.tasks.scoring.rules.math.child_pool", lambda *_: pool)
     assert (await score("16", "16.0")).correct
@@ -230,7 +230,7 @@ FORMULAS = (
 
 
 async def test_formulas_are_themselves_and_no_other() -> None:
-    """The shapes that gold answers of contests have."""
+    """The formulas have the shapes of gold answers of contests."""
     for place, gold in enumerate(FORMULAS):
         assert (await score(gold, gold)).correct, gold
         other = FORMULAS[place - 1]

@@ -1,4 +1,4 @@
-"""Metrics against brute force over all subsets, and refusals of what they are not for."""
+"""Tests of metrics against brute force over all subsets, and of refused inputs."""
 
 import itertools
 import random
@@ -31,7 +31,7 @@ def test_pass_at_k_and_pass_hat_k(groups: list[list[float]], k: int) -> None:
     st.integers(1, 3),
 )
 def test_best_of_k(groups: list[list[float]], k: int) -> None:
-    """By listing all subsets; it rises with k, from the mean to the highest."""
+    """The reference lists all subsets; the value rises with k, from the mean to the maximum."""
     listed = [fmean(max(some) for some in itertools.combinations(group, k)) for group in groups]
     assert best_of_k(groups, k).value == pytest.approx(fmean(listed), abs=1e-9)
     assert best_of_k(groups, 1).value == pytest.approx(avg_at_n(groups).value, abs=1e-9)
@@ -81,7 +81,7 @@ def test_majority_at_k(group: list[tuple[str | None, float]], k: int) -> None:
 
 
 def test_votes_go_by_answer() -> None:
-    """A reference system counted (answer, score) pairs: a noisy judge split the votes of one
+    """A reference system counted (answer, score) pairs, so a noisy judge split the votes for one
     answer."""
     noisy = [("a", 1.0), ("a", 0.0), ("a", 1.0), ("b", 0.0), ("b", 0.0)]
     assert majority_at_k([noisy], 5).value == pytest.approx(2 / 3)

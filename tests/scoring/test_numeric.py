@@ -1,4 +1,5 @@
-"""Numbers: how they are read, that all gold answers of GSM8K are right and none of them changed."""
+"""Tests of numbers: parsing, and that all gold answers of GSM8K are correct and no changed one
+is."""
 
 import asyncio
 import json
@@ -46,7 +47,7 @@ def test_reads_the_last_number(text: str, expected: str) -> None:
 
 @pytest.mark.parametrize("text", ["", "none", "x2", "1e999999999", "9" * 5000, "1/0"])
 def test_what_is_no_number(text: str) -> None:
-    """Including numbers whose arithmetic would not terminate."""
+    """The texts include numbers whose arithmetic would not terminate."""
     assert numbers(text) == []
 
 
@@ -79,7 +80,7 @@ async def test_where_the_number_is_looked_for() -> None:
     ],
 )
 async def test_a_whole_message_as_the_answer(said: str, number: str | None) -> None:
-    """As benchmarks give it: what is marked as the answer counts, else the last number."""
+    """A marked answer counts, otherwise the last number."""
     found = await Numeric().score({"answer": "18"}, Submission(said, said), ScoringResources())
     assert (found.answer, found.found_answer) == (number, number is not None)
     assert found.correct == (number == "18")
@@ -155,7 +156,8 @@ async def test_tolerance_is_asked_for() -> None:
 async def test_tolerance_ends_where_it_says(
     given_number: str, tolerance: float, correct: bool
 ) -> None:
-    """A difference equal to the tolerance is right, any larger one is wrong, 0 means exact."""
+    """A difference equal to the tolerance is correct, any larger one is wrong, and 0 means
+    exact."""
     assert await score(given_number, "3.14", tolerance=tolerance) is correct
 
 
@@ -179,7 +181,7 @@ def test_any_fraction(number: Fraction) -> None:
 
 
 def perturbed(gold: str) -> list[str]:
-    """Twenty answers near `gold`, none equal to it."""
+    """Return twenty answers near `gold`, none equal to it."""
     value = int(gold.replace(",", ""))
     plus = [value + step for step in (1, -1, 2, 10, -10, 100, 1000)]
     changed = [*plus, value + 0.5, value - 0.01, value * 10 or 7, f"{value}1", f"-{value + 1}"]

@@ -1,4 +1,4 @@
-"""All scorers: named as they are registered, and a target without sense is an error."""
+"""Tests of all scorers: names equal those of the registry, and an invalid target is an error."""
 
 import pytest
 

@@ -1,5 +1,5 @@
-"""Short answers: a number equals as a number, anything else as a short text; what else the message
-says does not count."""
+"""Tests of short answers: a number is compared as a number, anything else as a short text, and
+other text in the message is ignored."""
 
 import pytest
 
@@ -7,7 +7,7 @@ from tutti.tasks.scoring import SCORERS, ScoringResources, Submission
 
 
 async def correct(expected: str, said: str) -> bool:
-    """Whether a message is right."""
+    """Return whether a message is correct."""
     score = await SCORERS["short_answer"].score(
         {"answer": expected}, Submission(said, said), ScoringResources()
     )

@@ -1,4 +1,5 @@
-"""SQL by execution: how rows are compared, and that a query can read, in time, and nothing else."""
+"""Tests of SQL by execution: comparison of rows, and that a query can only read, within its
+time."""
 
 import resource
 import sqlite3
@@ -88,7 +89,7 @@ def test_a_large_result_is_stopped(
 
 @pytest.mark.slow
 async def test_a_query_cannot_take_all_memory(database: Path) -> None:
-    """32 GB in one row: the process that scores would end, and nothing be scored."""
+    """A row of 32 GB would end the scoring process, and nothing would be scored."""
     query = f"SELECT {', '.join(['zeroblob(16000000)'] * 2000)}"
     score = await scored(database, "SELECT a FROM t", query)
     assert not score.correct and "error" in score.detail

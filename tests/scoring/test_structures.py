@@ -1,4 +1,4 @@
-"""Tool calls and final states: compared as JSON values, one to one."""
+"""Tests of tool calls and final states: compared as JSON values, one to one."""
 
 import itertools
 import json
@@ -63,7 +63,7 @@ PAY = {"name": "pay", "arguments": {}}
 
 
 async def test_identical_calls_with_a_text_are_equal() -> None:
-    """A reference system compared them as different, for a name that was not defined."""
+    """A reference system treated them as different because of an undefined name."""
     made = calling(("book", '{"seats": 2.0, "city": "Bern"}'), ("pay", ""))
     assert (await scored(made, PAY, BOOK)).correct
     assert not (await scored(made, PAY, BOOK, ordered=True)).correct
@@ -71,13 +71,13 @@ async def test_identical_calls_with_a_text_are_equal() -> None:
 
 
 async def test_one_call_answers_one() -> None:
-    """A reference system let one call answer several."""
+    """A reference system let one call match several."""
     score = await scored(calling(("pay", "{}")), PAY, PAY)
     assert score.value == 0.5 and score.detail["missed"] == ["pay"]
 
 
 async def test_no_calls_at_all() -> None:
-    """A reference system counted one right call where there was none."""
+    """A reference system counted one correct call where there was none."""
     assert (await scored(calling())).value == 1.0
     assert (await scored(calling(), PAY)).value == 0.0
     assert (await scored(calling(("pay", "{}")))).value == 0.0
@@ -85,7 +85,8 @@ async def test_no_calls_at_all() -> None:
 
 
 async def test_calls_that_are_not_known_are_not_wrong() -> None:
-    """A harness's are with the gateway when its attempt is scored: that is the scorer's error."""
+    """A harness's calls are still at the gateway when its attempt is scored; this is a scorer
+    error."""
     unknown = Submission("done", messages=None)
     for expected in ([], [{"name": "a", "arguments": {}}]):
         with pytest.raises(ScorerFailed, match="tutti score"):

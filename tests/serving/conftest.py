@@ -1,4 +1,4 @@
-"""A gateway on loopback in front of an engine double, and a store to look into afterwards."""
+"""Fixtures: a gateway on loopback in front of a fake engine, and a store to check afterwards."""
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
@@ -42,7 +42,7 @@ def catalog(tmp_path: Path, new_catalog: NewCatalog) -> Iterator[storage.Catalog
 
 
 async def until(condition: Callable[[], object], what: str) -> None:
-    """Wait until `condition()` is true; a state that is polled for, not slept for."""
+    """Poll until `condition()` is true, instead of sleeping."""
     try:
         async with asyncio.timeout(HANG_S):
             while not condition():
@@ -52,7 +52,7 @@ async def until(condition: Callable[[], object], what: str) -> None:
 
 
 def assert_empty(gateway: Gateway) -> None:
-    """Nothing of any call is left: no hold, nothing in flight, nothing booked."""
+    """Check that no call has a hold, is in flight or is booked."""
     assert gateway.in_flight == {}
     for pool in gateway.pools.by_name.values():
         ledger = pool.scheduler.ledger
@@ -95,7 +95,7 @@ async def running(
 
 
 class Bench:
-    """A running gateway: its client, the engine behind it and the store it records in."""
+    """A running gateway with its client, the engine behind it and its store."""
 
     def __init__(
         self,
@@ -108,7 +108,8 @@ class Bench:
         self.catalog = catalog
 
     async def chat(self, program: str | None = None, **fields: Any) -> Any:
-        """POST a chat completion; `headers` and `path` may be given, the rest is its body."""
+        """POST a chat completion; `headers` and `path` are options, the other arguments are its
+        body."""
         headers = fields.pop("headers", {})
         path = fields.pop("path", "/v1/chat/completions")
         if program is not None:
@@ -159,7 +160,8 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 async def make_bench(catalog: storage.Catalog) -> AsyncIterator[MakeBench]:
-    """Starts an engine double and a gateway before it; settings by name."""
+    """Yield a function that starts a fake engine and a gateway in front of it, with settings by
+    name."""
     async with AsyncExitStack() as stack:
 
         async def make(access: Access | None = None, **settings: Any) -> Bench:

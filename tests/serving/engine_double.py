@@ -1,4 +1,4 @@
-"""An engine's HTTP side without a model: answers what a test asked for, notes what it was sent."""
+"""HTTP side of an engine without a model: sends the responses of a test and records requests."""
 
 import asyncio
 import json
@@ -29,19 +29,19 @@ Reply = Callable[[web.Request, dict[str, Any]], Awaitable[web.StreamResponse]]
 
 
 def completion(content: str, usage: dict[str, Any] = USAGE, **message: Any) -> dict[str, Any]:
-    """A chat completion as vLLM answers it; `message` are more of its fields."""
+    """Return a chat completion in vLLM's format; `message` are additional fields of it."""
     message = {"role": "assistant", "content": content} | message
     choice = {"index": 0, "message": message, "finish_reason": "stop"}
     return {"id": "x", "object": "chat.completion", "choices": [choice], "usage": usage}
 
 
 def is_first_call(body: Mapping[str, Any]) -> bool:
-    """Whether a request is the one that a sweep makes before it measures."""
+    """Return whether a request is the one that a sweep makes before it measures."""
     return bool(body["messages"] == [QUESTION])
 
 
 class EngineDouble:
-    """`reply` may be replaced by a test; `requests` are (headers, body), as they arrived."""
+    """Fake engine; a test may replace `reply`, and `requests` are (headers, body) as received."""
 
     server: BaseTestServer
 

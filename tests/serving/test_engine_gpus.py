@@ -1,4 +1,4 @@
-"""An engine whose entry names GPUs holds them while it runs."""
+"""Tests that an engine whose entry names GPUs holds them while it runs."""
 
 import shlex
 import sys

@@ -1,4 +1,4 @@
-"""What is checked of an endpoint that others run before a sweep calls it."""
+"""Tests of the checks of an external endpoint before a sweep calls it."""
 
 import threading
 from collections.abc import Iterator
@@ -14,7 +14,7 @@ from tutti.tasks.serving.registry.models import Model
 
 
 class Server(BaseHTTPRequestHandler):
-    """Answers with the status of each path; 404 for others."""
+    """Server that responds with the status of each path, and 404 for others."""
 
     statuses: ClassVar[dict[str, int]] = {}
 
@@ -24,7 +24,7 @@ class Server(BaseHTTPRequestHandler):
         self.end_headers()
 
     def log_message(self, format: str, *args: object) -> None:
-        """Keep quiet."""
+        """Suppress the log."""
 
 
 @pytest.fixture
@@ -68,7 +68,7 @@ def test_an_engine_that_does_not_answer_is_refused_at_the_start(
 def test_an_engine_without_metrics_is_warned_of(
     url: str, catalog: storage.Catalog, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """The gateway schedules its calls by their count, and says so at its start, too."""
+    """The gateway limits its calls by count and logs the warning at its start, too."""
     Server.statuses = {}
     entry = {"provider": "vllm", "endpoint": f"{url}/v1", "context_tokens": 64}
     endpoint = ExternalEndpoint("m", Model.model_validate(entry), catalog)

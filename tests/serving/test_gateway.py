@@ -1,4 +1,4 @@
-"""The gateway end to end on loopback: what it forwards, holds and records."""
+"""End-to-end tests of the gateway on loopback: forwarded, held and recorded calls."""
 
 import asyncio
 import gzip
@@ -15,7 +15,7 @@ from tutti import storage
 
 
 async def test_a_call_is_answered_and_recorded_with_exact_tokens(bench: Bench) -> None:
-    """The answer passes unchanged; the row has the usage, the step, the cell and the price."""
+    """The response is unchanged; the row has the usage, the step, the cell and the price."""
     await bench.begin(cell="cell:7")
     headers = {"X-Tutti-Step": "3", "X-Call-Id": "call-1", "X-Tutti-Role": "judge"}
     answer = await bench.chat("attempt:1", headers=headers, temperature=0.5, seed=4)
@@ -64,7 +64,7 @@ async def test_equal_prompts_have_equal_hashes(bench: Bench) -> None:
 async def test_a_program_is_named_by_path_header_or_body(
     bench: Bench, fields: dict[str, Any], program: str
 ) -> None:
-    """Any client can say who it is: the path works even where only a base URL can be set."""
+    """Any client can name its program: the path works even if only a base URL can be set."""
     assert (await bench.chat(**fields)).status == 200
     (row,) = await bench.calls()
     assert row["attempt_id"] == program
@@ -75,7 +75,7 @@ async def test_a_program_is_named_by_path_header_or_body(
 async def test_program_id_is_taken_out_of_the_body_and_nothing_else(
     bench: Bench, headers: dict[str, str]
 ) -> None:
-    """An engine refuses fields it does not know; everything it does know arrives as it was sent."""
+    """An engine refuses unknown fields; all other fields arrive unchanged."""
     extra: dict[str, Any] = {"tools": [{"type": "function"}], "top_k": 3}
     extra |= {"chat_template_kwargs": {"x": None}}
     await bench.chat(headers=headers, program_id="b", **extra)
@@ -99,7 +99,7 @@ async def test_calls_without_a_name_are_programs_of_their_own(bench: Bench) -> N
 
 
 async def test_cap_holds_the_second_program_until_the_first_is_released(bench: Bench) -> None:
-    """Between its calls the first one keeps its place; the wait of the second is recorded."""
+    """The first keeps its slot between its calls; the wait of the second is recorded."""
     await bench.begin("cap", 1)
     assert (await bench.chat("first")).status == 200
     waiting = asyncio.create_task(bench.chat("second"))
@@ -120,7 +120,8 @@ async def test_cap_holds_the_second_program_until_the_first_is_released(bench: B
 
 
 async def test_cap_admits_in_order_of_arrival(bench: Bench) -> None:
-    """Never more in flight than the limit; who waits longest goes first."""
+    """The number in flight is never above the limit; the call that has waited longest goes
+    first."""
     await bench.begin("cap", 2)
     waiting = []
     for name in "abcde":
@@ -141,7 +142,8 @@ async def test_cap_admits_in_order_of_arrival(bench: Bench) -> None:
 
 
 async def test_a_new_cell_frees_what_the_last_one_held(bench: Bench) -> None:
-    """A held call of an abandoned cell is told to retry instead of waiting forever."""
+    """A held call of an abandoned cell gets a response that requests a retry instead of waiting
+    forever."""
     await bench.begin("cap", 1)
     await bench.chat("first")
     waiting = asyncio.create_task(bench.chat("second"))
@@ -154,7 +156,8 @@ async def test_a_new_cell_frees_what_the_last_one_held(bench: Bench) -> None:
 
 
 async def test_a_hold_has_an_end(make_bench: MakeBench, quick: None) -> None:
-    """Beyond the limit: 503 with Retry-After, recorded as an infrastructure error."""
+    """Beyond the limit the response is 503 with Retry-After, recorded as an infrastructure
+    error."""
     bench = await make_bench(hold_s=0.1)
     await bench.begin("cap", 1)
     await bench.chat("first")
@@ -179,7 +182,8 @@ async def disconnect_while_held(bench: Bench) -> None:
 
 
 async def test_a_client_that_leaves_while_held_gives_up_its_turn(bench: Bench) -> None:
-    """Its call is recorded as cancelled, never sent; the next in line gets the place."""
+    """The client's call is recorded as cancelled and never sent; the next in the queue gets the
+    slot."""
     await disconnect_while_held(bench)
     await until(lambda: not bench.held, "the wait is given up")
     waiting = asyncio.create_task(bench.chat("third"))
@@ -196,7 +200,7 @@ async def test_a_client_that_leaves_while_held_gives_up_its_turn(bench: Bench) -
 async def test_one_of_two_held_calls_that_leaves_does_not_let_the_other_jump_the_queue(
     bench: Bench,
 ) -> None:
-    """The program still waits for its place; the cap is not exceeded."""
+    """The program still waits for its slot; the cap is not exceeded."""
     await disconnect_while_held_twice(bench)
     await asyncio.sleep(0.1)
     assert len(bench.engine.requests) == 1, "a held call went to the engine without a place"
@@ -204,7 +208,7 @@ async def test_one_of_two_held_calls_that_leaves_does_not_let_the_other_jump_the
 
 
 async def disconnect_while_held_twice(bench: Bench) -> None:
-    """Two calls of `second` are held behind `first`; the client of one of them goes away."""
+    """Hold two calls of `second` behind `first`, then disconnect the client of one of them."""
     await bench.begin("cap", 1)
     await bench.chat("first")
     staying = asyncio.create_task(bench.chat("second"))
@@ -220,7 +224,7 @@ async def disconnect_while_held_twice(bench: Bench) -> None:
 
 
 async def test_an_engines_error_passes_and_is_an_infra_error(bench: Bench) -> None:
-    """500 is the server's; 400 is what the caller asked for (429: see gateway/test_faults.py)."""
+    """500 is the server's fault, 400 the caller's (429: see gateway/test_faults.py)."""
     for status in (500, 400):
 
         async def refuse(_: Any, body: Any, status: int = status) -> web.StreamResponse:
@@ -234,7 +238,7 @@ async def test_an_engines_error_passes_and_is_an_infra_error(bench: Bench) -> No
 
 
 async def test_an_engine_that_is_gone_is_502_and_an_infra_error(bench: Bench) -> None:
-    """Connection refused: the client gets JSON that says what failed."""
+    """The connection is refused; the client gets JSON with the cause."""
     await bench.engine.server.close()
     answer = await bench.chat("p")
     assert answer.status == 502
@@ -247,7 +251,7 @@ async def test_an_engine_that_is_gone_is_502_and_an_infra_error(bench: Bench) ->
 async def test_an_engine_that_takes_too_long_is_an_error_with_a_reason(
     make_bench: MakeBench, quick: None
 ) -> None:
-    """The client's answer and the call's row say that it was the time that ran out."""
+    """The client's response and the call's row name the timeout."""
     bench = await make_bench(upstream_s=0.1)
     bench.engine.gate.clear()
     answer = await bench.chat("p")
@@ -272,7 +276,7 @@ async def test_a_body_that_is_no_object_is_refused(bench: Bench, body: bytes) ->
 
 
 async def test_headers_without_sense_are_refused_not_a_crash(bench: Bench) -> None:
-    """A step that is no number is the client's mistake: 400, no traceback."""
+    """A step that is no number is the client's error: 400 without a traceback."""
     answer = await bench.chat("p", headers={"X-Tutti-Step": "third"})
     assert answer.status == 400
 
@@ -295,7 +299,7 @@ async def test_an_order_without_a_cell_is_refused_whole(bench: Bench) -> None:
 
 
 async def test_a_compressed_answer_arrives_readable(bench: Bench) -> None:
-    """The gateway decodes it, so the header that says it is compressed must go."""
+    """The gateway decodes it, so the content-encoding header must be removed."""
 
     async def compressed(_: Any, body: Any) -> web.StreamResponse:
         data = gzip.compress(json.dumps(completion("hi")).encode())
@@ -323,7 +327,7 @@ async def test_a_cell_is_sampled_at_its_start_and_its_end(bench: Bench) -> None:
 
 
 async def test_sampling_survives_what_the_engine_says(make_bench: MakeBench) -> None:
-    """A garbled or missing page is one sample less, not the end of sampling."""
+    """An invalid or missing page is one sample less and does not end sampling."""
     bench = await make_bench(sample_s=60.0)
     await bench.begin()
     bench.engine.metrics = "vllm:kv_cache_usage_perc full\n"

@@ -1,4 +1,4 @@
-"""What the gateway records when the store, or what is to be stored, is not as it should be."""
+"""Tests of the gateway's recording when the store fails or rows are invalid."""
 
 import asyncio
 from pathlib import Path
@@ -14,7 +14,8 @@ from tutti.storage import catalog as cat
 
 
 async def test_rows_wait_for_a_store_that_fails(bench: Bench, tmp_path: Path) -> None:
-    """No room: /flush says 507 and calls go on; when there is room again all rows are there."""
+    """Without space, /flush returns 507 and calls continue; when there is space again, all rows are
+    stored."""
     tables = bench.catalog.home.tables
     tables.write_text("a file where the folder belongs: nothing can be written")
     assert (await bench.chat("a")).status == 200
@@ -29,7 +30,7 @@ async def test_rows_wait_for_a_store_that_fails(bench: Bench, tmp_path: Path) ->
 
 
 async def test_a_row_that_no_table_takes_does_not_cost_the_others(bench: Bench) -> None:
-    """What one client sends in a field must not keep other programs' calls from the store."""
+    """A field of one client must not keep other programs' calls out of the store."""
     await bench.chat("good")
     await bench.chat("odd", model=5)
     await bench.chat("good")
@@ -53,7 +54,8 @@ async def test_usage_of_an_odd_type_does_not_break_the_answer(bench: Bench) -> N
 async def test_a_flush_given_up_halfway_loses_nothing(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Its client left while the store was failing: the rows are still there for the next one."""
+    """The client of the flush disconnected while the store was failing: the next flush stores the
+    rows."""
     import threading
 
     from tutti.storage.write import buffered

@@ -1,4 +1,4 @@
-"""Streams through the gateway, end to end on loopback."""
+"""End-to-end tests of streams through the gateway on loopback."""
 
 import asyncio
 import json
@@ -24,7 +24,8 @@ def delta(text: str, finish: str | None = None) -> str:
 
 
 def streaming(*pieces: str, pause_s: float = 0.0, cut: bool = False) -> Any:
-    """A reply that sends `pieces` as server-sent events; `cut` ends the connection after them."""
+    """Return a reply that sends `pieces` as server-sent events; `cut` closes the connection after
+    them."""
 
     async def reply(request: web.Request, _: Any) -> web.StreamResponse:
         response = web.StreamResponse(headers={"Content-Type": "text/event-stream"})
@@ -41,7 +42,7 @@ def streaming(*pieces: str, pause_s: float = 0.0, cut: bool = False) -> Any:
 
 
 async def test_a_stream_passes_unchanged_and_its_last_usage_counts(bench: Bench) -> None:
-    """Continuous usage statistics grow; comments and unknown events pass too."""
+    """Continuous usage statistics grow; comments and unknown events are passed on, too."""
     usages = [USAGE | {"completion_tokens": n} for n in (1, 2)]
     events = [": ping\n\n", delta("h"), chunk(choices=[], usage=usages[0]), delta("i", "stop")]
     events += [chunk(choices=[], usage=usages[1]), DONE]
@@ -57,7 +58,7 @@ async def test_a_stream_passes_unchanged_and_its_last_usage_counts(bench: Bench)
 
 
 async def test_a_long_event_passes_whole(bench: Bench) -> None:
-    """Tool arguments or log-probabilities make lines of hundreds of kilobytes."""
+    """Tool arguments or log probabilities give lines of hundreds of kilobytes."""
     events = (delta("x" * 700_000, "stop"), chunk(choices=[], usage=USAGE), DONE)
     bench.engine.reply = streaming(*events)
     answer = await bench.chat("p", stream=True, stream_options={"include_usage": True})
@@ -86,7 +87,7 @@ async def test_a_client_that_leaves_a_stream_is_recorded_as_cancelled(bench: Ben
 
 
 async def test_time_held_is_not_counted_as_time_between_tokens(bench: Bench) -> None:
-    """The summary's inter-token latency of a call that was held is that of its stream."""
+    """The summary's inter-token latency of a held call is that of its stream."""
     await bench.begin("cap", 1)
     await bench.chat("first")
     usage = chunk(choices=[], usage=USAGE | {"completion_tokens": 6})

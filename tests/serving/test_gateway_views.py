@@ -1,4 +1,4 @@
-"""What the gateway shows of itself, and what it charges: /ui, /state, /metrics, prices, GPUs."""
+"""Tests of the gateway's status and charges: /ui, /state, /metrics, prices, GPUs."""
 
 import asyncio
 import hashlib
@@ -43,7 +43,7 @@ def book(tmp_path: Path) -> Path:
 
 
 class Front:
-    """A gateway that listens, its engine, and a client."""
+    """A listening gateway, its engine, and a client."""
 
     gateway: Gateway
     engine: EngineDouble
@@ -69,7 +69,8 @@ class Front:
 
 @pytest.fixture
 async def make_front(catalog: storage.Catalog) -> AsyncIterator[Any]:
-    """Starts an engine double and a gateway before it, and waits until calls are taken."""
+    """Yield a function that starts a fake engine and a gateway in front of it, and waits until
+    calls are accepted."""
     async with AsyncExitStack() as running:
 
         async def make(access: Access | None = None, **settings: Any) -> Front:
@@ -103,7 +104,7 @@ async def front(make_front: Any) -> Front:
 
 
 async def test_the_page_runs_its_own_script_and_loads_nothing(front: Front) -> None:
-    """It works offline, and what a client calls its program can never become markup."""
+    """The page works offline, and a program's name can never become markup."""
     async with front.client.get("/ui") as answer:
         page, headers = await answer.text(), answer.headers
     assert headers["Content-Type"] == "text/html; charset=utf-8"
@@ -205,8 +206,8 @@ ESCAPES = {"\\\\": "\\", '\\"': '"', "\\n": "\n"}
 
 
 def parse(text: str) -> dict[str, tuple[str, dict[str, float]]]:
-    """Families of Prometheus' text format: name -> (type, labels -> value). Strict: each line is
-    a HELP, then a TYPE, then samples of that family, each series once."""
+    """Return the families of Prometheus' text format: name -> (type, labels -> value). Strict: each
+    line is a HELP, then a TYPE, then samples of that family, each series once."""
     assert text.endswith("\n") and "\n\n" not in text
     found: dict[str, tuple[str, dict[str, float]]] = {}
     family, helped = "", ""
@@ -235,7 +236,8 @@ def unescaped(labels: str) -> str:
 
 
 async def test_metrics_are_prometheus_text(front: Front) -> None:
-    """Names, types and escapes by a strict reader, and by Prometheus' own where it is there."""
+    """Names, types and escapes are checked by a strict parser, and by Prometheus' own if
+    installed."""
     assert await front.chat("p") == 200
     front.gateway.count('a"b\\c\nd')
     async with front.client.get("/metrics") as answer:
@@ -292,7 +294,8 @@ async def test_counters_have_all_their_digits(front: Front) -> None:
 async def test_prices_are_the_endpoints_own_or_the_books(
     catalog: storage.Catalog, book: Path, change: dict[str, Any], model: str, prompt: float | None
 ) -> None:
-    """By the call's name or the registry's; an unknown price is null, not zero."""
+    """The price is looked up by the call's name or the registry's; an unknown price is null, not
+    zero."""
     gateway = Gateway(catalog, GatewaySettings(prices=book))
     endpoint: Endpoint = gateway.pools.add(EndpointConfig(url="http://127.0.0.1:9", **change))
     found = endpoint.prices_of(model)
@@ -322,7 +325,7 @@ async def test_calls_are_charged_by_the_book(
 async def test_gpus_have_rows_while_a_cell_runs(
     catalog: storage.Catalog, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Read by a thread, under the host's name; none without a cell, none after its end."""
+    """A thread reads them under the host's name; there are none without a cell or after its end."""
     gateway = Gateway(catalog)
     gateway.gpus.make = lambda name: GpuSampler(name, FakeNvml(97))
     gateway.gpus.sample_s = 0.01

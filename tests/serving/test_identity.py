@@ -1,4 +1,5 @@
-"""What of an entry is in ids: each field is walked; the hashes are those of before the marks."""
+"""Tests of an entry's fields in ids: each field is checked, and the hashes equal those from before
+the marks."""
 
 import json
 from pathlib import Path
@@ -77,7 +78,7 @@ def mark_of(kind: type[Model] | type[EngineSettings], name: str) -> NotInId | No
 
 
 def test_every_field_is_walked() -> None:
-    """A field that is added needs a change here, and a mark if it is not to change ids."""
+    """A new field needs a change here, and a mark if it is not to change ids."""
     through_the_engine = {"provider", "checkpoint", "engine"}  # an entry of weights: engine's tests
     assert set(Model.model_fields) == set(MODEL) | through_the_engine
     assert set(EngineSettings.model_fields) == set(ENGINE) | {"chat_template"}
@@ -86,7 +87,8 @@ def test_every_field_is_walked() -> None:
 
 @pytest.mark.parametrize("name", ["", *MODEL])
 def test_an_entrys_fields_are_in_ids_as_their_marks_say(name: str) -> None:
-    """In the request's content, in the endpoint's id, or in neither; stored ids are found again."""
+    """A field is in the request's content, in the endpoint's id, or in neither; stored ids are
+    found again."""
     changed = model(**{name: MODEL[name]}) if name else model()
     assert content_hash(changed.asked) == STORED["model"][name]
     if not name:
@@ -99,7 +101,7 @@ def test_an_entrys_fields_are_in_ids_as_their_marks_say(name: str) -> None:
 @pytest.mark.parametrize("device", [ON_CPU, ON_GPU])
 @pytest.mark.parametrize("name", ["", *ENGINE])
 def test_an_engines_settings_are_in_ids_as_their_marks_say(name: str, device: Device) -> None:
-    """A setting without a mark changes the content; one that changes no result does not."""
+    """A setting without a mark changes the content; one that does not affect results does not."""
     plain = EngineSettings()
     changed = EngineSettings.model_validate({name: ENGINE[name]}) if name else plain
     assert content_hash(changed.identity(device)) == STORED["engine"][name][device]
@@ -113,7 +115,7 @@ def test_an_engines_settings_are_in_ids_as_their_marks_say(name: str, device: De
 
 
 def test_numbers_of_a_request_are_one_however_they_are_written() -> None:
-    """JSON has one kind of number; before, 1 and 1.0 were two models."""
+    """JSON has one number type; 1 and 1.0 used to be two models."""
     whole, point = ({"request": {"top_p": n, "more": [n, {"k": n}]}} for n in (1, 1.0))
     assert content_hash(model(**whole).asked) == content_hash(model(**point).asked)
     other = {"request": {"top_p": 1, "more": [1, {"k": True}]}}
@@ -121,7 +123,7 @@ def test_numbers_of_a_request_are_one_however_they_are_written() -> None:
 
 
 def test_a_chat_template_is_in_the_id_by_its_content(tmp_path: Path) -> None:
-    """Before, an edited template reused the cells, and a moved one did not."""
+    """An edited template used to reuse the cells, and a moved one did not."""
     first, second = tmp_path / "a.jinja", tmp_path / "b.jinja"
     for file in (first, second):
         file.write_text("{{ messages }}")

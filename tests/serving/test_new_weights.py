@@ -1,4 +1,5 @@
-"""New weights in a running engine: paused, loaded, its cache emptied, resumed, or said why not."""
+"""Tests of new weights in a running engine: it is paused, loads them, empties its cache and
+resumes, or the reason is reported."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -14,7 +15,7 @@ from tutti.tasks.serving.engines import load_adapter, swap_weights
 
 
 class ControlledEngine:
-    """What vLLM answers to its developers' routes."""
+    """Fake of vLLM's development routes."""
 
     def __init__(self) -> None:
         self.asked: list[tuple[str, Any]] = []
@@ -41,7 +42,7 @@ async def swap(engine: ControlledEngine, folder: Path) -> None:
 
 
 async def test_calls_are_kept_and_none_is_answered_from_the_old_cache(tmp_path: Path) -> None:
-    """The order matters: emptied after the weights are in and before anything runs again."""
+    """The cache is emptied after the weights are loaded and before anything runs again."""
     engine = ControlledEngine()
     await swap(engine, tmp_path)
     paths = [path for path, _ in engine.asked]

@@ -1,4 +1,5 @@
-"""An engine sleeps while a training has its card, and is awake afterwards whatever happened."""
+"""Tests that an engine sleeps while a training uses its GPU and is awake afterwards in every
+case."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -15,7 +16,7 @@ from tutti.tasks.serving.engines.control import fall_asleep, is_asleep, wake
 
 
 class SleepingEngine:
-    """Answers as vLLM 0.32's entrypoints/serve/dev/{sleep,cache}/api_router.py say."""
+    """Fake with the responses of vLLM 0.32's entrypoints/serve/dev/{sleep,cache}/api_router.py."""
 
     def __init__(self, **faults: Any) -> None:
         self.sleeping, self.faults = False, faults
@@ -98,7 +99,7 @@ async def test_the_trainings_own_error_is_told_where_it_does_not_wake_either() -
 async def test_each_fault_is_told(
     monkeypatch: pytest.MonkeyPatch, faults: dict[str, Any], said: str
 ) -> None:
-    """An engine that answers 200 and did not do it, and one that does not answer at all."""
+    """The faults are an engine that responds 200 without acting, and one that does not respond."""
     monkeypatch.setattr(control, "PHASE_TIMEOUT_S", 0.5)
     engine = SleepingEngine(**faults)
     async with served(engine) as url:
@@ -110,7 +111,7 @@ async def test_each_fault_is_told(
 
 
 async def test_without_a_block_it_sleeps_until_it_is_woken() -> None:
-    """One that is awake is not told to wake: its cache is not emptied."""
+    """An engine that is awake gets no wake request, so its cache is not emptied."""
     engine = SleepingEngine()
     async with served(engine) as url:
         await fall_asleep(url)

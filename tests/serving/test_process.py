@@ -1,4 +1,4 @@
-"""Children never outlive their owner, whichever process is killed and however."""
+"""Tests that children never outlive their owner, whichever process is killed and how."""
 
 import json
 import os
@@ -54,7 +54,7 @@ def alive(pid: int) -> bool:
 
 
 class Family:
-    """The processes of FAMILY, by what they wrote."""
+    """The processes of FAMILY, by their output."""
 
     def __init__(self, mark: Path) -> None:
         self.command = ["sh", "-c", FAMILY, str(mark)]
@@ -71,7 +71,7 @@ def family(tmp_path: Path) -> Family:
 
 
 def test_stop_ends_the_whole_tree(catalog: storage.Catalog, family: Family) -> None:
-    """When stop() returns nothing is left, and the catalog knows of nothing."""
+    """When stop() returns, no process is left and the catalog lists none."""
     with Child("family", family.command, {}, catalog) as child:
         pids = family.pids()
         assert all(map(alive, pids))
@@ -85,7 +85,7 @@ def test_stop_ends_the_whole_tree(catalog: storage.Catalog, family: Family) -> N
 def test_a_child_that_ends_by_itself_takes_its_tree_along(
     catalog: storage.Catalog, family: Family
 ) -> None:
-    """Killed by the kernel, say: its grandchildren do not stay behind."""
+    """If the kernel kills it, for example, its grandchildren are ended, too."""
     with Child("family", family.command, {}, catalog) as child:
         parent, grandchild = family.pids()
         os.kill(parent, signal.SIGKILL)
@@ -94,7 +94,7 @@ def test_a_child_that_ends_by_itself_takes_its_tree_along(
 
 
 def test_a_killed_owner_takes_the_whole_tree_along(tmp_path: Path, family: Family) -> None:
-    """kill -9 of the program that started it: its pipe closes, and the supervisor acts."""
+    """After kill -9 of the starting program its pipe closes, and the supervisor ends the tree."""
     root = tmp_path / "owned"
     command = [sys.executable, "-c", OWNER, str(root), FAMILY, family.command[-1]]
     owner = subprocess.Popen(command, env={**os.environ, "PYTHONPATH": str(PROJECT)})
@@ -114,8 +114,8 @@ def test_a_killed_owner_takes_the_whole_tree_along(tmp_path: Path, family: Famil
 def test_what_a_killed_supervisor_left_is_ended_by_the_next_run(
     catalog: storage.Catalog, family: Family, waited_for: bool
 ) -> None:
-    """The child dies with it, the grandchild is found by its token; the supervisor may still be a
-    zombie, which stays forever in a container whose first process does not reap."""
+    """The child dies with it, and the grandchild is identified by its token. The supervisor may
+    stay a zombie forever in a container whose first process does not reap."""
     child = Child("family", family.command, {}, catalog)
     try:
         parent, grandchild = family.pids()
@@ -142,7 +142,7 @@ def test_running_children_are_not_reaped(catalog: storage.Catalog, family: Famil
 
 
 def test_a_reused_pid_is_not_taken_for_the_supervisor(catalog: storage.Catalog) -> None:
-    """Pid and start time together name a process; nothing is killed that holds no token."""
+    """Pid and start time together identify a process; no process without the token is killed."""
     ticks = start_ticks(os.getpid())
     assert ticks is not None
     row = {"pid": os.getpid(), "start_ticks": ticks - 1, "role": "old"}
@@ -163,7 +163,7 @@ def test_a_child_gets_its_environment_and_no_input(catalog: storage.Catalog) -> 
 
 
 def test_an_early_exit_is_an_error_with_the_end_of_the_log(catalog: storage.Catalog) -> None:
-    """Who starts an engine sees why it did not start, and where the rest is."""
+    """The error has the reason and the path of the whole log."""
     script = "for i in $(seq 40); do echo line $i; done; exit 7"
     with Child("engine", ["sh", "-c", script], {}, catalog) as child:
         with pytest.raises(ServingError) as failure:
@@ -189,7 +189,8 @@ def test_a_slow_start_has_an_end(catalog: storage.Catalog) -> None:
 
 
 def test_a_taken_port_is_an_error_that_says_what_to_do() -> None:
-    """The port asked for is refused while another listens there; without one any free one is."""
+    """A requested port is refused while another process listens there; without a request, any free
+    port is used."""
     with socket.socket() as listener:
         listener.bind(("127.0.0.1", free_ports()))
         listener.listen()

@@ -1,4 +1,4 @@
-"""models.yaml: what is wrong with it is said with file, field and value."""
+"""Tests of models.yaml: errors name file, field and value."""
 
 import re
 from pathlib import Path
@@ -164,14 +164,14 @@ def test_a_key_that_somebody_wrote_into_the_file_is_not_shown(
 def test_a_providers_key_goes_to_its_own_address_only(
     registry: Path, said: dict[str, Any], endpoint: str, key: str | None
 ) -> None:
-    """An entry with another endpoint must name its key too; OpenAI's key is sent to no other by
+    """An entry with another endpoint must name its key; OpenAI's key is sent to no other address by
     default."""
     (model,) = read_registry(write(registry, m=said | {"context_tokens": 4096})).values()
     assert (model.endpoint, model.api_key_env) == (endpoint, key)
 
 
 def test_an_endpoint_is_known_by_its_address_and_the_models_name(registry: Path) -> None:
-    """Two models of one endpoint are two; keys and limits make no difference."""
+    """Two models of one endpoint differ; keys and limits have no effect."""
     other = GOOD | {"api_key_env": "A_KEY", "max_calls": 3, "requests_per_minute": 60}
     models = read_registry(write(registry, a=GOOD, b=GOOD, c=other | {"served_name": "a"}))
     a, b, c = (checkpoint_id(models[name]) for name in "abc")
@@ -192,7 +192,7 @@ def test_an_endpoint_is_known_by_its_address_and_the_models_name(registry: Path)
     ],
 )
 def test_what_decides_answers_is_in_what_cells_are_known_by(change: dict[str, Any]) -> None:
-    """A sweep after a change of the entry makes new cells; a new key or price makes none."""
+    """A sweep after a change of the entry makes new cells; a new key or price does not."""
     assert Model(**GOOD | change).asked != Model(**GOOD).asked
     same = {"api_key_env": "K", "max_calls": 9, "prices": {"prompt": 1}}
     assert Model(**GOOD | same).asked == Model(**GOOD).asked
@@ -221,7 +221,8 @@ def test_a_checkpoint_without_weights_says_what_makes_them(tmp_path: Path) -> No
 
 
 def test_a_checkpoint_id_is_its_content(tmp_path: Path) -> None:
-    """Moved, it is the same; with other weights, another. A readme does not matter."""
+    """A moved checkpoint has the same id, other weights have another, and a readme has no
+    effect."""
     folders = [tmp_path / name for name in "abc"]
     for folder in folders:
         make_checkpoint(folder)
@@ -233,7 +234,8 @@ def test_a_checkpoint_id_is_its_content(tmp_path: Path) -> None:
 
 
 def test_a_call_costs_what_its_tokens_cost() -> None:
-    """Per million tokens; cached prompt tokens have their own price and are not paid twice."""
+    """Prices are per million tokens; cached prompt tokens have their own price and are not charged
+    twice."""
     prices = Prices(prompt=2.0, cached=0.5, completion=10.0)
     assert prices.cost_usd(1_000_000, 0, 0) == 2.0
     assert prices.cost_usd(1_000_000, 1_000_000, 0) == 0.5
@@ -243,7 +245,7 @@ def test_a_call_costs_what_its_tokens_cost() -> None:
 
 @given(st.integers(0, 10**6), st.integers(0, 10**6), st.integers(0, 10**6))
 def test_a_cache_that_costs_less_never_makes_a_call_dearer(a: int, b: int, out: int) -> None:
-    """More cached tokens of the same prompt: at most the same cost, never below zero."""
+    """More cached tokens of the same prompt never increase the cost, which is never negative."""
     prices = Prices(prompt=2.0, cached=0.5, completion=10.0)
     prompt, cached = max(a, b), min(a, b)
     assert 0 <= prices.cost_usd(prompt, cached, out) <= prices.cost_usd(prompt, 0, out)

@@ -1,4 +1,4 @@
-"""The search service takes GPUs only where it is told to, and holds them as engines do."""
+"""Tests that the search service uses GPUs only if configured, and holds them as engines do."""
 
 from pathlib import Path
 
@@ -47,7 +47,7 @@ def test_its_card_is_held_and_the_only_one_that_it_sees(
 def test_a_faiss_without_gpus_is_said_and_gives_the_card_back(
     catalog: Catalog, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The real service, with the FAISS that is installed here; without the variable it serves."""
+    """The real service runs with the installed FAISS; without the variable it serves."""
     pytest.importorskip("faiss")
     folder = build_index(passages(40), catalog)
     monkeypatch.setenv(GPUS, "1")

@@ -1,4 +1,4 @@
-"""What an unmodified agent says is recorded: each message once, every prompt whole."""
+"""Tests of recording an unmodified agent's conversation: each message once, every prompt whole."""
 
 import json
 from pathlib import Path
@@ -21,7 +21,8 @@ def user(text: str) -> dict[str, Any]:
 
 
 async def test_growing_prompts_are_stored_once(bench: Bench) -> None:
-    """Twenty turns: forty messages and one system prompt, and each call's prompt comes back."""
+    """Twenty turns give forty messages and one system prompt, and each call's prompt is
+    returned."""
 
     async def reply(_: Any, body: dict[str, Any]) -> web.StreamResponse:
         return web.json_response(completion(f"answer {len(body['messages'])}"))
@@ -44,7 +45,7 @@ async def test_growing_prompts_are_stored_once(bench: Bench) -> None:
 
 
 async def test_questions_that_a_program_asks_again_are_each_there(bench: Bench) -> None:
-    """Calls of one turn with the same words: the transcript has each question with its answer."""
+    """For calls of one turn with equal text, the transcript has each question with its answer."""
     answers = iter(["first", "second", "other", "third"])
 
     async def reply(_: Any, body: dict[str, Any]) -> web.StreamResponse:
@@ -64,7 +65,7 @@ async def test_questions_that_a_program_asks_again_are_each_there(bench: Bench) 
 
 
 async def test_a_streamed_answer_is_put_together(bench: Bench) -> None:
-    """Text and tool calls come in pieces; the transcript has them whole."""
+    """Text and tool calls arrive in pieces; the transcript has them whole."""
     deltas = [
         {"role": "assistant", "content": ""},
         {"content": "let me "},
@@ -94,8 +95,8 @@ PIECES = [([5, 6], [-0.5, -0.25]), ([7], [-3.0])]
 
 
 def engine_of_tokens(asked: list[dict[str, Any]], stream: bool) -> Any:
-    """An engine that answers "xx" with ids of prompt and answer where it is asked for them, as vLLM
-    does: the stream's first event has the prompt's."""
+    """Return an engine that replies "xx" with ids of prompt and reply if requested; as in vLLM, the
+    stream's first event has the prompt's."""
 
     def choice(nth: int) -> dict[str, Any]:
         ids, values = PIECES[nth]
@@ -144,7 +145,7 @@ def seen(body: bytes) -> list[Any]:
 async def test_tokens_are_recorded_and_the_client_sees_what_it_would_see_without(
     make_bench: MakeBench, stream: bool
 ) -> None:
-    """For training: the very tokens that were drawn, and those of the prompt, each once."""
+    """For training, exactly the sampled tokens and those of the prompt are recorded, each once."""
     asked: list[dict[str, Any]] = []
     bench = await make_bench()
     bench.engine.reply = engine_of_tokens(asked, stream)
@@ -218,8 +219,8 @@ async def test_who_keeps_its_own_messages_is_not_recorded_twice(bench: Bench) ->
 
 
 async def test_whom_an_agent_asks_is_recorded_beside_it(bench: Bench) -> None:
-    """A simulated user's growing prompts, a judge's and the agent's own: each message once, each
-    prompt whole, and none of them among the messages of the attempt."""
+    """Auxiliary prompts are a simulated user's growing prompts and a judge's: each message is
+    stored once, each prompt is whole, and none of them is among the attempt's messages."""
 
     async def reply(_: Any, body: dict[str, Any]) -> web.StreamResponse:
         return web.json_response(completion(f"answer {len(body['messages'])}"))
@@ -254,7 +255,8 @@ async def test_whom_an_agent_asks_is_recorded_beside_it(bench: Bench) -> None:
 
 
 def test_threads_of_two_gateways_are_two(catalog: storage.Catalog) -> None:
-    """A re-score's judge is asked about an attempt through another gateway: nothing collides."""
+    """The judge of a re-score is called for the same attempt through another gateway without a
+    collision."""
     for call_id, text in (("first", "a"), ("second", "b")):
         row = {"call_id": call_id, "attempt_id": "attempt:1", "cell_id": ""}
         asked = [{"role": "assistant", "content": "x"}, user(text)]
@@ -276,7 +278,7 @@ async def test_a_prompt_that_is_no_chat_is_recorded_as_a_call_only(bench: Bench)
 def test_a_program_that_began_before_this_gateway_goes_on_behind_its_messages(
     catalog: storage.Catalog,
 ) -> None:
-    """After a restart positions are not given twice; what is stored again is the prompt, once."""
+    """After a restart no position is assigned twice; the prompt is stored again, once."""
     row = {"call_id": "c", "attempt_id": "agent", "cell_id": ""}
     prompt = [user("a"), {"role": "assistant", "content": "b"}, user("c")]
     first = Transcripts(catalog.home).rows(row, prompt[:1], prompt[1])
@@ -293,7 +295,7 @@ def test_a_program_that_began_before_this_gateway_goes_on_behind_its_messages(
 
 
 def test_answers_of_odd_shapes_are_no_error() -> None:
-    """Other servers send other things; only the first choice is the conversation."""
+    """Other servers send other shapes; only the first choice is part of the conversation."""
     answer = AnswerMessage()
     for choice in (
         {"index": 1, "message": user("other")},
@@ -312,7 +314,7 @@ def test_answers_of_odd_shapes_are_no_error() -> None:
 
 
 def test_after_rows_were_lost_no_prompt_refers_to_their_tokens(tmp_path: Path) -> None:
-    """Tokens belong to an attempt, also where its program came again."""
+    """Tokens belong to an attempt, also if its program has come again."""
     transcripts = Transcripts(storage.Home(tmp_path))
     transcripts.tokens.observe("p#2", "c1", [1, 2, 3], [4])
     transcripts.restart("p#2")

@@ -1,8 +1,9 @@
-"""vLLM's server without a model, as a process: ``python -m tests.serving.vllm_double --port N``.
+"""Fake of vLLM's server without a model, as a process: ``python -m tests.serving.vllm_double --port
+N``.
 
-Takes vLLM's own command line (what it does not know it leaves), so that TUTTI_MODELS_PYTHON may be
-a script that runs it. Answers health, metrics, models, completions, and as vLLM's sleep mode does:
-asleep it is healthy and answers no call. After a POST to /hang it is healthy and answers none ever.
+It accepts vLLM's own command line and ignores unknown options, so TUTTI_MODELS_PYTHON may be a
+script that runs it. It serves health, metrics, models, completions and vLLM's sleep mode: asleep it
+is healthy and answers no call. After a POST to /hang it is healthy and never answers calls again.
 Standard library only.
 """
 
@@ -19,8 +20,6 @@ vllm:kv_cache_usage_perc{engine="0"} 0.25
 
 
 class Handler(BaseHTTPRequestHandler):
-    """One request."""
-
     protocol_version = "HTTP/1.1"
     served = "double"
     context = 0
@@ -38,7 +37,7 @@ class Handler(BaseHTTPRequestHandler):
             self._answer(b"{}")
 
     def do_POST(self) -> None:
-        """A chat completion; its text is the key that it was asked with. Or sleep, wake, hang."""
+        """Serve a chat completion whose text is the request's key, or sleep, wake or hang."""
         self.rfile.read(int(self.headers.get("Content-Length", 0)))
         order = self.path.partition("?")[0]
         if order in ("/sleep", "/hang"):
@@ -56,7 +55,7 @@ class Handler(BaseHTTPRequestHandler):
         self._answer(json.dumps({"choices": [choice], "usage": USAGE}).encode())
 
     def log_message(self, format: str, *args: object) -> None:
-        """Keep quiet."""
+        """Suppress the log."""
 
     def _answer(self, body: bytes, kind: str = "application/json") -> None:
         self.send_response(200)

@@ -1,4 +1,4 @@
-"""An empty store in a folder of its own, with a catalog in SQLite and in PostgreSQL."""
+"""Fixtures: an empty store in a separate folder, with a catalog in SQLite and in PostgreSQL."""
 
 import os
 import shutil
@@ -25,7 +25,8 @@ def _no_store_of_the_user(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> No
 
 @pytest.fixture(scope="session")
 def postgres_url() -> Iterator[str]:
-    """A PostgreSQL server for this session; tests that ask for it skip where there is none."""
+    """Yield a PostgreSQL server for this session; tests that need it are skipped if there is
+    none."""
     if postgres.binaries() is None:
         pytest.skip(postgres.HOW)
     folder = Path(tempfile.mkdtemp(prefix="tutti-pg-"))  # a socket's path must be short
@@ -38,7 +39,7 @@ def postgres_url() -> Iterator[str]:
 
 @pytest.fixture(scope="session")
 def empty_database(postgres_url: str) -> sa.URL:
-    """A catalog without rows on that server, which tests take copies of."""
+    """Return a catalog without rows on that server, of which tests use copies."""
     server = sa.make_url(postgres_url)
     engine = sa.create_engine(server, isolation_level="AUTOCOMMIT")
     with engine.connect() as connection:
@@ -53,7 +54,7 @@ def empty_database(postgres_url: str) -> sa.URL:
 
 @pytest.fixture(params=["sqlite", "postgresql"])
 def database(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
-    """Which database keeps the catalog; every test that opens a store runs on both."""
+    """Yield the database of the catalog; every test that opens a store runs on both."""
     if request.param == "sqlite":
         yield "sqlite"
         return
@@ -71,7 +72,7 @@ def database(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) ->
 
 @pytest.fixture
 def home(tmp_path: Path) -> storage.Home:
-    """Where the test's store is."""
+    """Return the place of the test's store."""
     return storage.Home(tmp_path / "store")
 
 
@@ -79,7 +80,7 @@ def home(tmp_path: Path) -> storage.Home:
 def catalog(
     home: storage.Home, database: str, new_catalog: NewCatalog
 ) -> Iterator[storage.Catalog]:
-    """The test's store, open."""
+    """Yield the test's open store."""
     new = new_catalog if database == "sqlite" else storage.open_catalog
     with new(home) as catalog:
         yield catalog
@@ -87,5 +88,5 @@ def catalog(
 
 @pytest.fixture
 def worker_environment() -> dict[str, Any]:
-    """What a process that a test starts needs to import the sources under test."""
+    """Return the environment in which a child process imports the sources under test."""
     return {**os.environ, "PYTHONPATH": str(PROJECT)}

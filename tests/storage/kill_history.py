@@ -1,8 +1,8 @@
-"""Histories of a store whose processes are killed: the processes, and what must hold.
+"""Histories of a store whose processes are killed: the processes, and the invariants.
 
-In: a seed, a scenario, how many kills. A history starts real processes (kill_worker), kills them at
-random moments or at chosen steps of the protocol, reads the store meanwhile and in between, and
-checks every read against what was announced as finished.
+In: a seed, a scenario, the number of kills. A history starts real processes (kill_worker), kills
+them at random moments or at chosen steps of the protocol, reads the store meanwhile and in between,
+and checks every read against the results announced as finished.
 """
 
 import contextlib
@@ -55,19 +55,19 @@ class Child:
         channel.sendall(json.dumps(order).encode() + b"\n")
 
     def signal(self, which: int) -> None:
-        """Send a signal; to a dead process none is sent."""
+        """Send a signal, unless the process is dead."""
         if not self._over:
             with contextlib.suppress(ProcessLookupError):
                 signal.pidfd_send_signal(self._handle, which)
 
     @property
     def dead(self) -> bool:
-        """Whether the process has ended. All its output has been read by then."""
+        """Return whether the process has ended; all its output has been read by then."""
         return self._over
 
     @property
     def stopped(self) -> bool:
-        """Whether it was stopped by SIGSTOP."""
+        """Return whether it was stopped by SIGSTOP."""
         try:
             stat = Path(f"/proc/{self.pid}/stat").read_text()
         except (FileNotFoundError, ProcessLookupError):
@@ -75,13 +75,13 @@ class Child:
         return stat.rpartition(")")[2].split()[0] == "T"
 
     def hear(self, wait_s: float = 0.0) -> Messages:
-        """What it said since the last time."""
+        """Return its messages since the last call."""
         before = len(self.said)
         self._read(until=lambda: len(self.said) > before, timeout_s=wait_s)
         return self.said[before:]
 
     def has(self, what: str) -> list[Any]:
-        """The values of one kind of message so far."""
+        """Return the values of all its messages of one kind."""
         return [message[what] for message in self.said if what in message]
 
     def _read(self, until: Callable[[], bool], timeout_s: float = PATIENCE_S) -> None:
@@ -102,7 +102,7 @@ class Child:
                 end = 0.0  # what else is there is taken, but not waited for
 
     def _end(self) -> None:
-        """Its socket is closed, so it is dying; wait for the end."""
+        """Wait for the end of the process, whose socket is closed."""
         select.select([self._handle], [], [], PATIENCE_S)
         os.close(self._handle)
         self._channel.close()
@@ -110,7 +110,7 @@ class Child:
 
 
 class Nursery:
-    """The process that forks the children; they all end with it."""
+    """Process that forks the children, all of which end with it."""
 
     def __init__(self, environment: dict[str, str]) -> None:
         ours, theirs = socket.socketpair()
@@ -120,14 +120,13 @@ class Nursery:
         self._requests = ours
 
     def fork(self, name: str, order: dict[str, Any]) -> Child:
-        """A new child, with its order."""
         ours, theirs = socket.socketpair()
         socket.send_fds(self._requests, [b"f"], [theirs.fileno()])
         theirs.close()
         return Child(ours, name, order)
 
     def close(self) -> None:
-        """End it, and with it every child."""
+        """End the process and thereby every child."""
         self._requests.close()
         self._process.kill()
         self._process.wait()
@@ -135,15 +134,15 @@ class Nursery:
 
 @dataclass
 class Hand:
-    """A deck of kill points: every card is drawn once before any is repeated, so that each step
-    is hit."""
+    """Deck of kill points; every card is drawn once before any is repeated, so that each step is
+    hit."""
 
     rng: Random
     cards: list[dict[str, Any]]
     left: list[dict[str, Any]] = field(default_factory=list)
 
     def draw(self) -> dict[str, Any]:
-        """The next place to die."""
+        """Return the next kill point."""
         if not self.left:
             self.left = self.rng.sample(self.cards, len(self.cards))
         card = dict(self.left.pop())
@@ -153,7 +152,7 @@ class Hand:
 
 
 def cards(points: tuple[str, ...], nth: int) -> list[dict[str, Any]]:
-    """At each point, shortly after some, and anywhere."""
+    """Return cards for each point, for shortly after some, and for any moment."""
     at = [{"point": point, "nth": nth} for point in points]
     # A kill from beside lands within the system calls of what comes next.
     soon = [
@@ -209,7 +208,7 @@ select (select (count(*), sum(hash(attempt_id))) from attempts),
 
 @dataclass
 class History:
-    """A store, its processes, what they announced, and what readers saw."""
+    """A store, its processes, their announcements, and the results of readers."""
 
     home: storage.Home
     nursery: Nursery
@@ -245,7 +244,7 @@ class History:
     # processes
 
     def start(self, role: str, trap: dict[str, Any] | None = None, **order: Any) -> Child:
-        """Start a process; `trap` says where it dies."""
+        """Start a process; `trap` defines where it dies."""
         name = f"{role}{len(self.children)}"
         common: dict[str, Any] = {
             "role": role,
@@ -266,11 +265,11 @@ class History:
         return self.start("writer", trap, sweep=sweep, **{"lease_s": LEASE_S} | order)
 
     def draw(self, name: str, of: list[dict[str, Any]]) -> dict[str, Any]:
-        """Where the next process of this kind dies."""
+        """Return where the next process of this kind dies."""
         return self.hands.setdefault(name, Hand(self.rng, of)).draw()
 
     def hear(self) -> None:
-        """Take in what the processes said."""
+        """Process the messages of the processes."""
         for child in self.children:
             for message in child.hear():
                 assert "failed" not in message, f"{child.name}: {message['failed']}"
@@ -283,7 +282,7 @@ class History:
                 assert kinds <= {"orphan"}, f"{child.name} found {message['verified']}"
 
     def until(self, happened: Callable[[], Any], what: str, reading: bool = False) -> None:
-        """Wait until something happened; read meanwhile when `reading`."""
+        """Wait until something happened; if `reading`, read meanwhile."""
         end = time.monotonic() + PATIENCE_S
         while not happened():
             assert time.monotonic() < end, f"waited {PATIENCE_S:.0f} s for: {what}; {self}"
@@ -291,7 +290,7 @@ class History:
             self.hear()
 
     def fall(self, victims: list[Child], reading: bool = True) -> None:
-        """Let every one of `victims` die by its trap, by a random moment, or for being late."""
+        """Let each of `victims` die by its trap, at a random moment, or when it is late."""
         timers = [self._timer(child) for child in victims]
         try:
             self.until(lambda: all(child.dead for child in victims), "deaths", reading)
@@ -303,7 +302,7 @@ class History:
         self.read()
 
     def kill(self, child: Child, why: str) -> None:
-        """Kill one now."""
+        """Kill a process now."""
         child.signal(signal.SIGKILL)
         self.until(lambda: child.dead, f"the end of {child.name}")
         self.count(child, why)
@@ -316,7 +315,7 @@ class History:
         return timer
 
     def count(self, child: Child, why: str = "") -> None:
-        """Enter a death by our hand."""
+        """Record a death caused by the history."""
         ended = [key for key in ("ended", "refused") if child.has(key)]
         assert not ended, f"{child.name} was not killed, it {ended[0]}"
         trap = child.order["trap"]
@@ -379,13 +378,13 @@ class History:
                 assert got >= count, f"{table} of {name}: {got} of {count} announced"
 
     def keep_reading(self) -> None:
-        """Open a reader that stays; every later read asks it again."""
+        """Open a reader that stays open and is used by every later read."""
         self.stop_reading()
         self.reader = storage.connect(self.home)
         self.told = self.reader.execute(SUMMARY).fetchall()
 
     def stop_reading(self) -> None:
-        """Close it."""
+        """Close the reader."""
         if self.reader is not None:
             self.reader.close()
         self.reader = None
@@ -393,7 +392,8 @@ class History:
     # the end
 
     def finish(self) -> None:
-        """Verify, repair, let the writers complete everything, compact: all must be there once."""
+        """Verify, repair, let the writers complete everything, and compact: every sample must be
+        stored once."""
         self.stop_reading()
         assert all(child.dead for child in self.children)
         with storage.open_catalog(self.home) as catalog:
@@ -409,7 +409,8 @@ class History:
             assert verify(catalog, min_age_s=0).findings == []
 
     def _complete(self) -> set[str]:
-        """Run both sweeps to their end, a little beyond where they are; returns their samples."""
+        """Run both sweeps to their end, a little beyond their current state, and return their
+        samples."""
         until = dict.fromkeys(SWEEPS, 3)
         for sweep, number, _ in (name.split("/") for name in self.seen):
             until[sweep] = max(until[sweep], int(number) + 3)
@@ -420,7 +421,7 @@ class History:
         return {f"{sweep}/{number}" for sweep in SWEEPS for number in range(until[sweep])}
 
     def _states_agree(self, catalog: cat.Catalog) -> list[tuple[str, str]]:
-        """An attempt is done if and only if its rows are there."""
+        """Check that an attempt is done if and only if its rows are stored."""
         states = cat.attempt_states
         query = sa.select(states.c.attempt_id, states.c.state)
         rows = [(row["attempt_id"], row["state"]) for row in catalog.rows(query)]
@@ -429,7 +430,7 @@ class History:
         return rows
 
     def end(self) -> None:
-        """Whatever happened: no process of this history lives on."""
+        """End every process of this history in all cases."""
         self.stop_reading()
         for child in self.children:
             child.signal(signal.SIGKILL)

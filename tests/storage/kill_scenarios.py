@@ -1,4 +1,4 @@
-"""What is done to a store: each scenario kills writers and compactors until it killed enough."""
+"""Scenarios of a store: each kills writers and compactors up to a number of kills."""
 
 import os
 import shutil
@@ -32,7 +32,7 @@ from tests.storage.kill_history import (
 
 
 def one_writer(history: History, kills: int) -> None:
-    """A sweep's writer and, at times, a gateway's beside it."""
+    """Run a sweep's writer and, at times, a gateway's beside it."""
     while (left := kills - history.kills.total()) > 0:
         victims = [history.writer(SWEEPS[0], history.draw("writer", WRITER_CARDS))]
         if left > 1 and history.rng.random() < 0.4:
@@ -41,7 +41,8 @@ def one_writer(history: History, kills: int) -> None:
 
 
 def writers_and_compactor(history: History, kills: int) -> None:
-    """Two sweeps at once, a compactor that keeps what readers may have open; a verifier."""
+    """Run two sweeps at once, a compactor that keeps files that readers may have open, and a
+    verifier."""
     while (left := kills - history.kills.total()) > 0:
         if history.rng.random() < 0.5:
             history.keep_reading()
@@ -56,7 +57,8 @@ def writers_and_compactor(history: History, kills: int) -> None:
 
 
 def compactor_without_grace(history: History, kills: int) -> None:
-    """Replaced files go at once, so the store is read in between only; orphans are set aside."""
+    """Remove replaced files at once, so that the store is read in between only; orphans are set
+    aside."""
     while (left := kills - history.kills.total()) > 0:
         writer = history.writer(SWEEPS[0])
         for _ in range(min(left, history.rng.randint(1, 4))):
@@ -75,7 +77,7 @@ def _says_more(child: Child, number: int) -> bool:
 
 
 def _set_orphans_aside(history: History, trap: dict[str, Any]) -> None:
-    """A repair that is killed when it has moved the first file, if there is one to move."""
+    """Run a repair that is killed when it has moved the first file, if there is one to move."""
     verifier = history.start("verifier", trap, min_age_s=0, until=1)
     history.until(lambda: verifier.dead, "the verifier")
     if not verifier.has("ended"):
@@ -83,13 +85,13 @@ def _set_orphans_aside(history: History, trap: dict[str, Any]) -> None:
 
 
 def end(history: History, child: Child) -> None:
-    """End a process that is not to be counted."""
+    """End a process without counting it as a kill."""
     child.signal(signal.SIGKILL)
     history.until(lambda: child.dead, f"the end of {child.name}")
 
 
 def contended_lease(history: History, kills: int) -> None:
-    """A writer sleeps past its lease and another takes over: what it wakes up with is refused."""
+    """Let a writer sleep past its lease while another takes over; its later commits are refused."""
     sweep = SWEEPS[0]
     while history.kills.total() < kills or not history.refused:
         first = history.writer(sweep, history.draw("stop", STOPS), lease_s=SHORT_LEASE_S)
@@ -136,7 +138,7 @@ def _wake_late(history: History, first: Child) -> None:
 
 @dataclass
 class Trouble:
-    """Something that keeps a store from being written, and its end."""
+    """Condition that prevents writes to a store, and its end."""
 
     name: str
     begin: Callable[[], None]
@@ -146,7 +148,7 @@ class Trouble:
 
 
 def _through(history: History, kills: int, troubles: list[Trouble]) -> None:
-    """Writers meet a trouble; they carry on after it, or are killed within it."""
+    """Let writers meet a trouble; they continue after it, or are killed during it."""
     while (left := kills - history.kills.total()) > 0:
         trouble = history.rng.choice(troubles)
         writers = [history.writer(SWEEPS[0]), history.start("loose")][:left]
@@ -179,7 +181,7 @@ def _all_work(children: list[Child]) -> bool:
 
 
 def _noticed(trouble: Trouble, writers: list[Child], before: list[int]) -> bool:
-    """Whether each writer that must has reported more errors than before."""
+    """Return whether each writer concerned has reported more errors than before."""
     return not trouble.is_noticed or all(
         len(each.has("trouble")) > n for each, n in zip(writers, before, strict=False)
     )
@@ -197,7 +199,7 @@ def _kill_some(history: History, writers: list[Child], name: str) -> list[Child]
 
 
 def _carry_on(history: History, survivors: list[Child], name: str) -> None:
-    """After the trouble each writer announces more; then it is killed as well."""
+    """Let each writer announce more after the trouble, then kill it as well."""
     waiting = [child for child in survivors if child.order["role"] != "compactor"]
     before = [len(child.said) for child in waiting]
     history.until(
@@ -214,7 +216,7 @@ def _carry_on(history: History, survivors: list[Child], name: str) -> None:
 
 
 def disk_full(history: History, kills: int) -> None:
-    """The disk has no room left; then it has."""
+    """Fill the disk, then free it."""
     disk = history.home.root.parent
     flag, ballast = history.moods / "full", disk / "ballast"
     if not disk.is_mount():
@@ -233,7 +235,7 @@ def disk_full(history: History, kills: int) -> None:
 
 
 def read_only(history: History, kills: int) -> None:
-    """The tables' folder cannot be written for a moment, or the catalog cannot."""
+    """Make the tables' folder or the catalog read-only for a moment."""
     flag, tables = history.moods / "readonly", history.home.tables
     catalog = Trouble("a read-only catalog", flag.touch, flag.unlink)
     tables.mkdir(parents=True, exist_ok=True)
@@ -260,7 +262,7 @@ def read_only(history: History, kills: int) -> None:
 
 
 def no_answer(history: History, kills: int) -> None:
-    """Commits take effect, but their answers are lost: connections are cut."""
+    """Let commits take effect but lose their responses by cutting connections."""
     flag = history.moods / "unanswered"
     troubles = [Trouble("no answer", flag.touch, flag.unlink, is_noticed=False)]
     if url := os.environ.get("TUTTI_CATALOG_URL"):
@@ -270,7 +272,7 @@ def no_answer(history: History, kills: int) -> None:
 
 
 def _cut(url: str) -> None:
-    """End the server's side of every other connection, some times."""
+    """End the server's side of every other connection, several times."""
     pids = "select pid from pg_stat_activity where datname = current_database()"
     others = f"select pg_terminate_backend(pid) from ({pids} and pid <> pg_backend_pid()) others"
     engine = sa.create_engine(url, isolation_level="AUTOCOMMIT")
@@ -282,7 +284,7 @@ def _cut(url: str) -> None:
 
 
 def mounted(*options: str) -> bool:
-    """Mount something; False where that is not allowed."""
+    """Mount something; return False if that is not permitted."""
     mount = shutil.which("mount")
     return (
         mount is not None and not subprocess.run([mount, *options], capture_output=True).returncode
@@ -290,7 +292,7 @@ def mounted(*options: str) -> bool:
 
 
 def _remount(folder: Path, mode: str) -> None:
-    """It is busy while a file is being written, which is most of the time."""
+    """Remount the folder, retrying while it is busy with a write, which is most of the time."""
     end = time.monotonic() + PATIENCE_S
     while not mounted("-o", f"remount,bind,{mode}", str(folder)):
         assert time.monotonic() < end, f"{folder} cannot be made {mode}"
@@ -303,7 +305,7 @@ def _set_mode(folder: Path, mode: int) -> None:
 
 @contextmanager
 def place_for(scenario: str, folder: Path) -> Iterator[Path]:
-    """A folder; for a disk that gets full a file system of its own, where that is allowed."""
+    """Yield a folder; for a disk that fills it is a separate file system, if permitted."""
     folder.mkdir()
     options = ("-t", "tmpfs", "-o", f"size={DISK_BYTES}", "tmpfs", str(folder))
     own = scenario == "disk full" and os.geteuid() == 0 and mounted(*options)

@@ -1,8 +1,8 @@
-"""The child program of test_kills: it writes, compacts or verifies until it is killed.
+"""Child program of test_kills: it writes, compacts or verifies until it is killed.
 
 ``python tests/storage/kill_worker.py FD`` imports the store once and then forks a child for each
-socket it is handed over FD (an import costs more than a child's whole life). A child says its pid,
-hears one order (JSON: role, store, where to be killed) and says what it did, a line of JSON each.
+socket that it gets over FD (an import costs more than a child's whole life). A child sends its pid,
+reads one order (JSON: role, store, kill point) and sends its results, one line of JSON each.
 """
 
 import ctypes
@@ -52,10 +52,10 @@ PRELOADED = (duckdb, pyarrow.parquet, storage.BufferedWriter, storage.connect)
 
 
 class Trap:
-    """Kills (or stops) this process when it comes to a point for the nth time.
+    """Kills or stops this process when it reaches a point for the nth time.
 
-    action: "kill" there and then; "soon", some milliseconds later, which may be inside a system
-    call; "stop" with SIGSTOP.
+    action: "kill" immediately; "soon", some milliseconds later, which may be inside a system call;
+    "stop" with SIGSTOP.
     """
 
     def __init__(self, plan: Order, say: Say) -> None:
@@ -64,11 +64,11 @@ class Trap:
         self._say, self._lock = say, threading.Lock()
 
     def aims_at(self, point: str) -> bool:
-        """Whether the next time at `point` is the last."""
+        """Return whether the next time at `point` is the last."""
         return point == self._point and self._left == 1
 
     def reach(self, point: str) -> None:
-        """This thread is at `point`."""
+        """Report that this thread is at `point`."""
         if point != self._point:
             return
         with self._lock:
@@ -87,10 +87,10 @@ class Trap:
 
 
 def set_points(trap: Trap, moods: Path, log_pages: int) -> None:
-    """Wrap what the commit protocol calls, so that each of its steps is a point.
+    """Wrap the functions of the commit protocol, so that each of its steps is a point.
 
-    A file `moods`/full, `moods`/readonly or `moods`/unanswered makes the disk or the catalog so
-    for this process; it is for what this machine cannot do for real.
+    A file `moods`/full, `moods`/readonly or `moods`/unanswered simulates that state of disk or
+    catalog for this process, for cases that this machine cannot produce.
     """
     real_fsync, real_unlink, real_replace = os.fsync, os.unlink, os.replace
     real_transaction, real_rows = cat.Catalog.transaction, cat.Catalog.rows
@@ -152,7 +152,7 @@ def set_points(trap: Trap, moods: Path, log_pages: int) -> None:
 
 @contextmanager
 def refusing(connection: sa.Connection, flag: Path) -> Iterator[None]:
-    """While `flag` is there the database itself refuses every change, in its own words."""
+    """Make the database itself refuse every change with its own error while `flag` exists."""
     if not flag.exists():
         yield
     elif connection.dialect.name == "postgresql":
@@ -170,7 +170,7 @@ def refusing(connection: sa.Connection, flag: Path) -> Iterator[None]:
 
 
 def attempt_rows(sweep: str, number: int, attempt: int) -> dict[str, list[Any]]:
-    """An attempt's rows; its own row says how many messages and calls belong to it."""
+    """Return an attempt's rows; its own row has the number of its messages and calls."""
     sample = f"{sweep}/{number}"
     attempt_id = f"{sample}/{attempt}"
     rng = Random(attempt_id)
@@ -190,7 +190,7 @@ def attempt_rows(sweep: str, number: int, attempt: int) -> dict[str, list[Any]]:
 
 
 def enter(catalog: cat.Catalog, sweep: str, number: int, lease: storage.Lease) -> int:
-    """Enter the next attempt at a sample, as a sweep does; returns which it is."""
+    """Enter the next attempt at a sample, as a sweep does, and return its number."""
     states, sample = cat.attempt_states, f"{sweep}/{number}"
     latest = sa.select(sa.func.max(states.c.attempt)).where(states.c.sample_id == sample)
     with catalog.transaction() as connection:
@@ -204,7 +204,7 @@ def enter(catalog: cat.Catalog, sweep: str, number: int, lease: storage.Lease) -
 
 
 def ending(attempt_id: str, status: str) -> Callable[[sa.Connection], None]:
-    """What the commit of an attempt changes with it: running becomes done, once."""
+    """Return the change of an attempt's commit in the catalog: running becomes done, once."""
     states = cat.attempt_states
     mine = sa.update(states).where(states.c.attempt_id == attempt_id, states.c.state == "running")
 
@@ -216,7 +216,7 @@ def ending(attempt_id: str, status: str) -> Callable[[sa.Connection], None]:
 
 
 def end_lost(catalog: cat.Catalog, sweep: str, lease: storage.Lease) -> None:
-    """Record what an earlier process left running."""
+    """Record attempts that an earlier process left running as lost."""
     states = cat.attempt_states
     running = (states.c.cell_id == f"cell of {sweep}") & (states.c.state == "running")
     lost = catalog.rows(sa.select(states).where(running))
@@ -236,7 +236,7 @@ def end_lost(catalog: cat.Catalog, sweep: str, lease: storage.Lease) -> None:
 
 
 def insist(act: Callable[[], Any], say: Say) -> Any:
-    """Do `act`; while the store takes nothing say so and do it again."""
+    """Call `act`; while the store refuses writes, report it and retry."""
     while True:
         try:
             return act()
@@ -251,7 +251,7 @@ def insist(act: Callable[[], Any], say: Say) -> Any:
 
 
 def write_attempts(catalog: cat.Catalog, order: Order, say: Say) -> None:
-    """Run the samples of a sweep that are not done, under its lease, as a sweep's runner does."""
+    """Run the unfinished samples of a sweep under its lease, as a sweep's runner does."""
     sweep, rng = order["sweep"], Random(order["seed"])
     with took(catalog, sweep, order["lease_s"], say) as lease:
         say(holding=lease.token)
@@ -304,7 +304,7 @@ def took(catalog: cat.Catalog, name: str, seconds: float, say: Say) -> Iterator[
 
 
 def write_loose(catalog: cat.Catalog, order: Order, say: Say) -> None:
-    """Rows that belong to no group, as the gateway gives them: `add`, no lease."""
+    """Write rows that belong to no group, as the gateway does: `add`, without a lease."""
     name, rng, given = order["name"], Random(order["seed"]), 0
     with storage.BufferedWriter(catalog, commit_s=0.02) as writer:
         while given < order["until"]:
@@ -317,7 +317,7 @@ def write_loose(catalog: cat.Catalog, order: Order, say: Say) -> None:
 
 
 def compact_on(catalog: cat.Catalog, order: Order, say: Say) -> None:
-    """Compact again and again."""
+    """Compact repeatedly."""
     while True:
         done = insist(lambda: compact(catalog, grace_s=order["grace_s"]), say)
         if done.sources or done.files_removed:
@@ -326,7 +326,7 @@ def compact_on(catalog: cat.Catalog, order: Order, say: Say) -> None:
 
 
 def verify_on(catalog: cat.Catalog, order: Order, say: Say) -> None:
-    """Verify and repair, once or again and again."""
+    """Verify and repair, once or repeatedly."""
     for _ in range(order["until"]):
         report = verify(catalog, repair=True, min_age_s=order["min_age_s"])
         say(verified=[[found.kind, found.path, found.reason] for found in report.findings])
@@ -344,7 +344,7 @@ ROLES: dict[str, Callable[[cat.Catalog, Order, Say], None]] = {
 
 
 def serve(channel: socket.socket) -> None:
-    """One child's life."""
+    """Run one child."""
     lock = threading.Lock()
 
     def say(**what: Any) -> None:
@@ -364,7 +364,7 @@ def serve(channel: socket.socket) -> None:
 
 
 def obey(order: Order, say: Say) -> None:
-    """Do what is ordered."""
+    """Execute the order."""
     if order["catalog_url"]:
         os.environ["TUTTI_CATALOG_URL"] = order["catalog_url"]
     set_points(Trap(order["trap"], say), Path(order["moods"]), order["log_pages"])

@@ -1,4 +1,4 @@
-"""A PostgreSQL of the tests' own, from the system's packages; it ends with the tests."""
+"""PostgreSQL server of the tests, from the system's packages; it ends with the tests."""
 
 import os
 import pwd
@@ -13,7 +13,7 @@ UNPRIVILEGED = "postgres"  # the server refuses to run as root
 
 
 def binaries() -> Path | None:
-    """The folder of initdb and pg_ctl; None where PostgreSQL is not installed."""
+    """Return the folder of initdb and pg_ctl, or None if PostgreSQL is not installed."""
     on_path = shutil.which("initdb")
     folders = [Path(on_path).parent] if on_path else []
     folders += sorted(Path("/usr/lib/postgresql").glob("*/bin"), reverse=True)
@@ -22,7 +22,7 @@ def binaries() -> Path | None:
 
 @contextmanager
 def cluster(folder: Path) -> Iterator[str]:
-    """A server on a socket in `folder`; yields the URL of its database `postgres`."""
+    """Run a server on a socket in `folder` and yield the URL of its database `postgres`."""
     found = binaries()
     assert found is not None, HOW
     data = folder / "data"

@@ -1,7 +1,7 @@
 """A run of ThunderAgent's HLE example as files, and its summaries computed from those files.
 
-The summaries are written from the definitions (reference digest, section 3.6), in plain Python over
-the raw text, and know nothing of our SQL or our importer: they are what both are held against.
+The summaries follow the definitions (reference digest, section 3.6), in plain Python over the raw
+text, independently of our SQL and our importer: both are compared with them.
 """
 
 import csv
@@ -45,14 +45,16 @@ NAN = math.nan
 
 @dataclass
 class Sampler:
-    """Their sampling script: totals, and changes since the sample before, clamped at 0."""
+    """ThunderAgent's sampling script: totals, and changes since the previous sample, clamped at
+    0."""
 
     awk: str = "mawk"
     """After a sample without numbers mawk notes no change and gawk the whole counter."""
     before: dict[str, float | None] | None = None
 
     def row(self, stamp: str, now: dict[str, float], gauges: Sequence[float]) -> list[str]:
-        """The cells of one line; NaN in `now` or `gauges` is a number that could not be had."""
+        """Return the cells of one line; NaN in `now` or `gauges` is a number that was not
+        available."""
         last = self.before or dict.fromkeys(now)
         change = {name: self._change(now[name], last[name]) for name in now}
         self.before = dict(now)
@@ -92,7 +94,8 @@ def _fixed(value: float) -> str:
 def write_run(
     folder: Path, seed: int, hours: float = 2.25, awk: str = "mawk", ends_s: float = math.inf
 ) -> None:
-    """A run of realistic shape: `hours` at one sample in 2 s, steps every 8 s; dead from `ends_s`.
+    """Write a run of realistic shape: `hours` at one sample per 2 s, steps every 8 s, dead from
+    `ends_s`.
 
     Its counters restart twice, some samples have no numbers, some seconds have two samples, and
     some usage lines lack their cached tokens.
@@ -188,7 +191,7 @@ def _log(rng: random.Random, end_s: float) -> str:
 
 
 def expected_window(folder: Path, start_s: float, end_s: float) -> dict[str, Any]:
-    """`window_summary.json` by the definitions, without the ISO times."""
+    """Return `window_summary.json` by the definitions, without the ISO times."""
     usage = list(_usable(folder))
     if not usage:
         return {"ok": False, "reason": "no_t0"}
@@ -219,7 +222,7 @@ def _records(folder: Path) -> Iterator[dict[str, Any]]:
 
 
 def _usable(folder: Path) -> Iterator[tuple[float, float, float]]:
-    """(time, prompt, cached) of usage lines with prompt_tokens > 0 and cached_tokens >= 0."""
+    """Yield (time, prompt, cached) of usage lines with prompt_tokens > 0 and cached_tokens >= 0."""
     for record in _records(folder):
         prompt, cached = record.get("prompt_tokens"), record.get("cached_tokens")
         if prompt is not None and cached is not None and prompt > 0 and cached >= 0:
@@ -296,7 +299,7 @@ def _trials(folder: Path, begin: float, end: float) -> dict[str, Any]:
 
 
 def expected_steps(folder: Path, start_s: float, end_s: float) -> dict[str, Any]:
-    """`steps_summary.json` by the definitions: t0 is the first line of the usage log."""
+    """Return `steps_summary.json` by the definitions; t0 is the first line of the usage log."""
     t0 = next((float(record["ts_unix"]) for record in _records(folder)), None)
     if t0 is None:
         return {"ok": False, "reason": "no_t0"}

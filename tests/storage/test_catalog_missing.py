@@ -1,4 +1,4 @@
-"""Parts without a catalog are refused; what an honest crash or a race leaves is not."""
+"""Tests that parts without a catalog are refused, but not the state after a crash or a race."""
 
 import multiprocessing
 import os
@@ -21,17 +21,17 @@ ROWS = {"attempts": [{"attempt_id": "a", "sweep_id": "sweep:1"}]}
 
 
 def parts(home: storage.Home) -> list[Path]:
-    """The files of its tables."""
+    """Return the files of the tables."""
     return sorted(path for path in home.tables.rglob("*") if path.is_file())
 
 
 def orphan(home: storage.Home) -> None:
-    """A part without a catalog entry."""
+    """Write a part without a catalog entry."""
     write_part(home, "attempts", None, TABLES["attempts"].empty_table())
 
 
 def lose_catalog(catalog: storage.Catalog) -> None:
-    """Delete it: the file, or the database's tables."""
+    """Delete the catalog: the file, or the database's tables."""
     if os.environ.get("TUTTI_CATALOG_URL"):
         with catalog.engine.begin() as connection:
             cat.metadata.drop_all(connection)
@@ -42,7 +42,7 @@ def lose_catalog(catalog: storage.Catalog) -> None:
 
 
 def test_a_store_without_its_catalog_is_refused(catalog: storage.Catalog) -> None:
-    """By readers and writers, each time; nothing is made or changed in it."""
+    """Readers and writers are refused each time, and nothing in the store is created or changed."""
     home = catalog.home
     storage.commit(catalog, ROWS)
     lose_catalog(catalog)
@@ -58,7 +58,7 @@ def test_a_store_without_its_catalog_is_refused(catalog: storage.Catalog) -> Non
 
 @pytest.mark.parametrize("verb", [["sql", "select 1"], ["verify", "--repair"], ["compact"]])
 def test_every_verb_says_so(tmp_path: Path, new_catalog: NewCatalog, verb: list[str]) -> None:
-    """`verify --repair` too, which would set every part aside as unknown."""
+    """This includes `verify --repair`, which would set every part aside as unknown."""
     home = storage.Home(tmp_path / "store")
     with new_catalog(home) as catalog:
         storage.commit(catalog, ROWS)
@@ -70,7 +70,7 @@ def test_every_verb_says_so(tmp_path: Path, new_catalog: NewCatalog, verb: list[
 
 
 def test_an_empty_file_in_its_place_is_no_catalog(catalog: storage.Catalog) -> None:
-    """As somebody's `touch`, or an interrupted copy, leaves it."""
+    """`touch` or an interrupted copy leaves such a file."""
     storage.commit(catalog, ROWS)
     lose_catalog(catalog)
     if not os.environ.get("TUTTI_CATALOG_URL"):
@@ -81,7 +81,7 @@ def test_an_empty_file_in_its_place_is_no_catalog(catalog: storage.Catalog) -> N
 
 @pytest.mark.parametrize("database", ["sqlite"], indirect=True)
 def test_a_copy_put_back_is_as_before(catalog: storage.Catalog, tmp_path: Path) -> None:
-    """What the message asks for works, also beside the log that the refusal left alone."""
+    """The fix in the message works, also beside the log that the refusal left unchanged."""
     storage.commit(catalog, ROWS)
     catalog.close()
     shutil.copyfile(catalog.home.catalog_file, tmp_path / "copy.db")
@@ -93,7 +93,7 @@ def test_a_copy_put_back_is_as_before(catalog: storage.Catalog, tmp_path: Path) 
 
 
 def test_a_new_folder_and_half_a_part_are_no_lost_store(home: storage.Home, database: str) -> None:
-    """Folders that are there, and a temporary file, say nothing of a catalog."""
+    """Existing folders and a temporary file do not imply a catalog."""
     folder = home.tables / "attempts" / "sweep_id=sweep%3A1"
     folder.mkdir(parents=True)
     (folder / "part-1.parquet.tmp").write_bytes(b"")
@@ -103,7 +103,7 @@ def test_a_new_folder_and_half_a_part_are_no_lost_store(home: storage.Home, data
 def test_a_writer_killed_before_its_entry_leaves_a_store_that_opens(
     catalog: storage.Catalog,
 ) -> None:
-    """The catalog knows no part at all, although one is there; it has its tables: it is whole."""
+    """The catalog has its tables but no entry, although a part exists: the store is intact."""
     orphan(catalog.home)
     assert storage.query("select * from attempts", catalog.home) == []
     with storage.open_catalog(catalog.home) as again:
@@ -113,7 +113,8 @@ def test_a_writer_killed_before_its_entry_leaves_a_store_that_opens(
 
 @pytest.fixture
 def another_makes_it(monkeypatch: pytest.MonkeyPatch, home: storage.Home) -> Iterator[list[bool]]:
-    """While this process looks for parts another makes the store and writes its first."""
+    """Let another process create the store and write its first part while this process looks for
+    parts."""
     look, looked = boundary.holds_parts, []
 
     def holds_parts(home: storage.Home) -> bool:
@@ -131,7 +132,8 @@ def another_makes_it(monkeypatch: pytest.MonkeyPatch, home: storage.Home) -> Ite
 def test_another_that_makes_the_store_meanwhile_is_no_loss(
     home: storage.Home, database: str, another_makes_it: list[bool]
 ) -> None:
-    """Its part is seen, its entry is not; but its catalog is there by then."""
+    """The other process's part is visible and its entry is not yet, but its catalog exists by
+    then."""
     if database == "sqlite":
         home.root.mkdir(parents=True)
     else:
@@ -149,7 +151,7 @@ def _open_and_commit(root: str, nth: int) -> None:
 
 @pytest.mark.slow
 def test_many_that_open_a_new_store_at_once_all_write(home: storage.Home) -> None:
-    """Without luck one sees the first part of another; none is refused."""
+    """One may see the first part of another; none is refused."""
     with multiprocessing.get_context("spawn").Pool(4) as pool:
         pool.starmap(_open_and_commit, [(str(home.root), nth) for nth in range(8)], chunksize=1)
     found = storage.query("select count(distinct attempt_id) n from attempts", home)
@@ -159,7 +161,7 @@ def test_many_that_open_a_new_store_at_once_all_write(home: storage.Home) -> Non
 def test_another_database_than_the_stores_is_named(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, home: storage.Home
 ) -> None:
-    """A new one, where the variable was set wrong."""
+    """The variable is wrong and names a new database."""
     orphan(home)
     monkeypatch.setenv("TUTTI_CATALOG_URL", f"sqlite:///{tmp_path}/other.db")
     with pytest.raises(storage.CatalogMissing, match=r"other\.db holds no catalog"):

@@ -1,4 +1,4 @@
-"""Rows' times: in UTC, and never going back within a process."""
+"""Tests of rows' times: in UTC, and never decreasing within a process."""
 
 from datetime import UTC, datetime, timedelta
 
@@ -8,13 +8,13 @@ from tutti.storage.base import clock
 
 
 class Walls:
-    """Stands in for the wall clock; can be set."""
+    """Wall clock that can be set."""
 
     ahead = timedelta()
 
     @classmethod
     def now(cls, zone: object) -> datetime:
-        """The time on the wall."""
+        """Return the current time of the fake clock."""
         assert zone is UTC
         return datetime.now(UTC) + cls.ahead
 
@@ -32,7 +32,7 @@ def test_a_clock_that_is_set_back_does_not_take_rows_with_it(
 
 
 def test_a_clock_that_runs_ahead_is_followed(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A machine that slept, or was set right: a process of days must not stay behind."""
+    """After suspend or a correction of the clock, a long-running process must not stay behind."""
     monkeypatch.setattr(clock, "datetime", Walls)
     made = clock.Clock()
     monkeypatch.setattr(Walls, "ahead", timedelta(hours=1))
@@ -42,5 +42,5 @@ def test_a_clock_that_runs_ahead_is_followed(monkeypatch: pytest.MonkeyPatch) ->
 
 
 def test_times_are_in_utc() -> None:
-    """Whatever the machine's zone."""
+    """This holds for any time zone of the machine."""
     assert clock.now().tzinfo is UTC

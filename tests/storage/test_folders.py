@@ -1,4 +1,4 @@
-"""The tables' folders as other programs read them, without tutti."""
+"""Tests that other programs can read the tables' folders without tutti."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -16,26 +16,26 @@ Read = Callable[[Path], set[tuple[str, str]]]
 
 
 def by_pandas(folder: Path) -> set[tuple[str, str]]:
-    """A folder's sweeps and attempts."""
+    """Return a folder's sweeps and attempts."""
     frame = pd.read_parquet(folder)
     return set(zip(frame["sweep_id"].astype(str), frame["attempt_id"], strict=True))
 
 
 def by_pyarrow(folder: Path) -> set[tuple[str, str]]:
-    """A folder's sweeps and attempts."""
+    """Return a folder's sweeps and attempts."""
     table = pq.read_table(folder)
     return set(zip(table["sweep_id"].to_pylist(), table["attempt_id"].to_pylist(), strict=True))
 
 
 def by_duckdb(folder: Path) -> set[tuple[str, str]]:
-    """A folder's sweeps and attempts."""
+    """Return a folder's sweeps and attempts."""
     sql = f"select sweep_id, attempt_id from read_parquet('{folder}/**/*.parquet')"
     with duckdb.connect() as connection:
         return set(connection.execute(sql).fetchall())
 
 
 def by_polars(folder: Path) -> set[tuple[str, str]]:
-    """A folder's sweeps and attempts."""
+    """Return a folder's sweeps and attempts."""
     polars: Any = pytest.importorskip("polars")
     return set(polars.read_parquet(folder).select("sweep_id", "attempt_id").rows())
 
@@ -47,7 +47,8 @@ READERS = pytest.mark.parametrize("read", [by_pandas, by_pyarrow, by_duckdb, by_
 def test_a_tables_folder_is_readable_and_has_each_row_once(
     read: Read, catalog: storage.Catalog
 ) -> None:
-    """Before a compaction and at once after it, with rows of several sweeps and of none."""
+    """This holds before a compaction and at once after it, with rows of several sweeps and of
+    none."""
     rows = [(sweep, f"a{n}") for n, sweep in enumerate(("sweep:1", "sweep:2", "none", "sweep:1"))]
     for sweep, attempt in rows:
         new = {"attempt_id": attempt, "sweep_id": None if sweep == "none" else sweep}

@@ -1,4 +1,5 @@
-"""The process's DuckDB instance: databases of their own, none left, and what ends the instance."""
+"""Tests of the process's DuckDB instance: separate databases, none left over, and the end of the
+instance."""
 
 import os
 import warnings
@@ -30,7 +31,7 @@ def test_a_definition_that_comes_later_is_there() -> None:
 
 
 def test_nothing_is_left_of_a_database_whatever_happens() -> None:
-    """Also of one with an open transaction, or whose statement failed."""
+    """The database may have an open transaction or a failed statement."""
     with views.database(BEGIN) as database:
         database.execute("begin; insert into t values (1)")
     with pytest.raises(duckdb.CatalogException), views.database(BEGIN) as database:
@@ -60,7 +61,8 @@ def test_an_instance_that_is_broken_is_not_used_again(error: type[duckdb.Error])
 
 
 def test_a_forked_process_has_an_instance_of_its_own(home: storage.Home) -> None:
-    """DuckDB's threads are not in it, so the parent's would wait for them for ever."""
+    """DuckDB's threads do not exist in the child, so the parent's instance would wait for them
+    forever."""
     assert storage.query("select count(*) as n from calls", home) == [{"n": 0}]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DeprecationWarning)  # of later Pythons: threads are running

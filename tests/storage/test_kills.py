@@ -1,7 +1,7 @@
-"""kill -9, many times: nothing finished is lost, nothing doubled, every read consistent.
+"""Tests of many kill -9: nothing finished is lost or duplicated, and every read is consistent.
 
 Seeds are drawn and printed; ``TUTTI_KILL_SEED=… pytest tests/storage/test_kills.py -k …`` replays
-one: the same processes, kills at the same steps (what the machine does in between is its own).
+one: the same processes, with kills at the same steps (the timing in between varies).
 """
 
 import os
@@ -51,14 +51,14 @@ pytestmark = pytest.mark.timeout(900)
 
 @pytest.fixture(scope="module")
 def nursery() -> Iterator[Nursery]:
-    """The process that the children of these tests are forked from."""
+    """Yield the process from which the children of these tests are forked."""
     made = Nursery({**os.environ, "PYTHONPATH": str(PROJECT)})
     yield made
     made.close()
 
 
 def play(scenario: str, kills: int, nursery: Nursery, folder: Path) -> None:
-    """One history from a seed of its own, or the one that is to be replayed."""
+    """Run one history with a new seed, or with the one to replay."""
     seed = int(os.environ.get("TUTTI_KILL_SEED") or int.from_bytes(os.urandom(4)))
     test = os.environ["PYTEST_CURRENT_TEST"].rpartition(" ")[0]
     replay = f"TUTTI_KILL_SEED={seed} pytest '{test}'"
@@ -85,7 +85,7 @@ def play(scenario: str, kills: int, nursery: Nursery, folder: Path) -> None:
 @pytest.mark.parametrize("database", ["sqlite"], indirect=True)
 @pytest.mark.parametrize("scenario", FEW)
 def test_a_few_kills(scenario: str, database: str, nursery: Nursery, tmp_path: Path) -> None:
-    """Some of each kind, for every run of the tests."""
+    """Some kills of each kind run with every run of the tests."""
     play(scenario, FEW[scenario], nursery, tmp_path)
 
 
@@ -93,7 +93,7 @@ def test_a_few_kills(scenario: str, database: str, nursery: Nursery, tmp_path: P
 @pytest.mark.parametrize("database", ["sqlite"], indirect=True)
 @pytest.mark.parametrize("scenario", MANY)
 def test_many_kills(scenario: str, database: str, nursery: Nursery, tmp_path: Path) -> None:
-    """Every step of the protocol in every kind of process."""
+    """The kills cover every step of the protocol in every kind of process."""
     play(scenario, MANY[scenario], nursery, tmp_path)
 
 
@@ -103,5 +103,5 @@ def test_many_kills(scenario: str, database: str, nursery: Nursery, tmp_path: Pa
 def test_many_kills_on_postgresql(
     scenario: str, database: str, nursery: Nursery, tmp_path: Path
 ) -> None:
-    """The same with the catalog on a server."""
+    """The kills are the same with the catalog on a server."""
     play(scenario, ON_POSTGRESQL[scenario], nursery, tmp_path)

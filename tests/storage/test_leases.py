@@ -1,4 +1,5 @@
-"""Leases: one holder at a time, and none commits after another took over. On both databases."""
+"""Tests of leases on both databases: one holder at a time, and none commits after another took
+over."""
 
 import json
 import os
@@ -20,13 +21,13 @@ OTHER_HOST = json.dumps({"host": "elsewhere/1234", "pid": os.getpid(), "start_ti
 
 
 def entered(catalog: storage.Catalog) -> list[str]:
-    """Attempts that readers see."""
+    """Return the attempts visible to readers."""
     rows = storage.query("select attempt_id from attempts order by all", catalog.home)
     return [row["attempt_id"] for row in rows]
 
 
 def of_host(catalog: storage.Catalog, name: str, holder: str, left_s: float) -> None:
-    """Make `holder` the one that holds `name`, for `left_s` more seconds."""
+    """Make `holder` the holder of `name` for `left_s` more seconds."""
     with catalog.transaction() as connection:
         until = cat.database_now(connection) + timedelta(seconds=left_s)
         change = sa.update(cat.leases).where(cat.leases.c.name == name)
@@ -45,7 +46,7 @@ def test_a_lease_is_held_by_one(catalog: storage.Catalog) -> None:
 
 
 def test_tokens_only_grow(catalog: storage.Catalog) -> None:
-    """However a lease ended, the next holder's token is higher."""
+    """The next holder's token is higher, however a lease ended."""
     tokens = []
     for _ in range(3):
         lease = leases.acquire(catalog, "sweep:1")
@@ -55,7 +56,8 @@ def test_tokens_only_grow(catalog: storage.Catalog) -> None:
 
 
 def test_a_worker_thought_dead_cannot_commit_late(catalog: storage.Catalog) -> None:
-    """Its rows stay invisible, its files are taken away; the new holder's are in."""
+    """The late worker's rows stay invisible, and its files are removed; the new holder's are
+    entered."""
     old = leases.acquire(catalog, "sweep:1")
     of_host(catalog, "sweep:1", OTHER_HOST, left_s=-1)
     new = leases.acquire(catalog, "sweep:1")
@@ -81,7 +83,7 @@ def test_a_lease_that_ran_out_and_nobody_took_is_still_good(catalog: storage.Cat
 def test_another_hosts_lease_runs_out_by_time_only(
     catalog: storage.Catalog, left_s: float, free: bool
 ) -> None:
-    """Of another host's processes nothing is known, whatever their ids."""
+    """The state of processes on another host is unknown, whatever their ids."""
     leases.release(catalog, leases.acquire(catalog, "sweep:1"))
     of_host(catalog, "sweep:1", OTHER_HOST, left_s)
     if free:
@@ -95,7 +97,7 @@ def test_another_hosts_lease_runs_out_by_time_only(
 def test_a_host_that_does_not_renew_holds_nothing(
     catalog: storage.Catalog, left_s: float, holds: bool
 ) -> None:
-    """Whoever asks for the holder gets the same answer as whoever asks for the lease."""
+    """A query for the holder and a claim of the lease give the same result."""
     leases.release(catalog, leases.acquire(catalog, "sweep:1"))
     of_host(catalog, "sweep:1", OTHER_HOST, left_s)
     holder = leases.holder_of(catalog, "sweep:1")
@@ -110,7 +112,8 @@ def test_a_host_that_does_not_renew_holds_nothing(
 def test_a_live_process_of_this_host_holds_a_late_lease_until_it_is_taken(
     catalog: storage.Catalog,
 ) -> None:
-    """It was stopped for a while, and goes on: nothing of it is lost, and it can be cancelled."""
+    """The process was stopped for a while and continues: nothing of it is lost, and it can be
+    cancelled."""
     leases.acquire(catalog, "sweep:1", seconds=0)
     holder = leases.holder_of(catalog, "sweep:1")
     assert holder is not None and (holder.pid, holder.here, holder.is_late) == (
@@ -123,7 +126,7 @@ def test_a_live_process_of_this_host_holds_a_late_lease_until_it_is_taken(
 def test_the_lease_of_a_killed_process_of_this_host_is_free_at_once(
     catalog: storage.Catalog, worker_environment: dict[str, Any]
 ) -> None:
-    """kill -9, then the same command again: it does not wait for the lease to expire."""
+    """After kill -9, the same command does not wait for the lease to expire."""
     code = (
         "import sys, time; from tutti import storage; from tutti.storage import leases\n"
         "from pathlib import Path\n"
@@ -144,8 +147,8 @@ def test_the_lease_of_a_killed_process_of_this_host_is_free_at_once(
 def test_a_lease_whose_answer_was_lost_does_not_keep_its_own_process_out(
     catalog: storage.Catalog,
 ) -> None:
-    """The lease was taken without an answer to the process; no other process can hold it under
-    its name."""
+    """The lease was taken but the response was lost; no other process can hold it under this
+    process's name."""
     lease = leases.acquire(catalog, "sweep:1")
     leases._OURS.discard((catalog.home, lease))
     assert leases.acquire(catalog, "sweep:1").token == 2
@@ -167,7 +170,7 @@ def test_a_held_lease_is_renewed(catalog: storage.Catalog) -> None:
 def test_a_clock_that_jumps_back_lets_nobody_commit_twice(
     catalog: storage.Catalog, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A lease then lasts too long or too short; the token decides all the same."""
+    """A lease then lasts too long or too short, but the token decides."""
     real = database_now
     old = leases.acquire(catalog, "sweep:1", seconds=5)
     of_host(catalog, "sweep:1", OTHER_HOST, left_s=5)
@@ -181,7 +184,7 @@ def test_a_clock_that_jumps_back_lets_nobody_commit_twice(
 
 
 def test_of_many_that_ask_at_once_one_gets_it(catalog: storage.Catalog) -> None:
-    """Threads with a catalog each, as processes have."""
+    """The threads have one catalog each, as processes do."""
     got: list[int | None] = []
     ready = threading.Barrier(8)
 

@@ -1,4 +1,4 @@
-"""Ids are content hashes: equal inputs give equal ids, different ones do not."""
+"""Tests of ids as content hashes: equal inputs give equal ids, different ones do not."""
 
 from typing import Any
 
@@ -19,7 +19,7 @@ CONTENT = st.recursive(
 
 
 def backwards(content: Any) -> Any:
-    """The same value with every dictionary built in the opposite order."""
+    """Return the same value with every dictionary built in the opposite order."""
     if isinstance(content, dict):
         return {key: backwards(value) for key, value in reversed(content.items())}
     return [backwards(item) for item in content] if isinstance(content, list) else content
@@ -29,7 +29,7 @@ def backwards(content: Any) -> Any:
 def test_id_depends_on_content_and_the_set_of_parents_alone(
     content: Any, parents: list[str], rng: Any
 ) -> None:
-    """Order of keys, order of parents and a parent named twice change nothing."""
+    """The order of keys, the order of parents and a duplicate parent have no effect."""
     shuffled = parents + parents[:1]
     rng.shuffle(shuffled)
     assert artifact_id("x", content, parents) == artifact_id("x", backwards(content), shuffled)
@@ -37,7 +37,7 @@ def test_id_depends_on_content_and_the_set_of_parents_alone(
 
 @given(CONTENT, CONTENT)
 def test_different_content_gives_different_ids(a: Any, b: Any) -> None:
-    """Ids agree exactly when the canonical form does."""
+    """Ids are equal exactly if the canonical forms are."""
     same = canonical_json(a) == canonical_json(b)
     assert (artifact_id("x", a) == artifact_id("x", b)) == same
 
@@ -50,19 +50,19 @@ def test_numbers_that_json_lacks_are_refused(number: float) -> None:
 
 
 def test_content_without_a_json_form_is_refused() -> None:
-    """A set or an object would hash differently from run to run."""
+    """A set or an object would hash differently in each run."""
     with pytest.raises(TypeError):
         artifact_id("x", {"names": {"a", "b"}})
 
 
 def test_ids_stay_what_they_were() -> None:
-    """Stored ids must be found again by later versions: these literals never change."""
+    """Later versions must find stored ids: these literals never change."""
     assert artifact_id("task_set", {"b": 1, "a": "é"}, ["y", "x"]) == "task_set:6e509d1af44a5841"
     assert content_hash(b"raw") == content_hash(b"raw") != content_hash("raw")
 
 
 def test_parents_and_children_are_found_both_ways(catalog: storage.Catalog) -> None:
-    """`tutti lineage` walks up and down; a parent need not be entered itself."""
+    """`tutti lineage` follows both directions; a parent need not be entered itself."""
     catalog.enter_artifact("index:1", {"documents": 3})
     catalog.enter_artifact("task_set:1", {}, ["index:1"])
     catalog.enter_artifact("cell:1", {}, ["task_set:1", "index:1", "task_set:1"])
@@ -75,7 +75,7 @@ def test_parents_and_children_are_found_both_ways(catalog: storage.Catalog) -> N
 def test_an_artifact_keeps_detail_and_a_path_relative_to_its_store(
     catalog: storage.Catalog,
 ) -> None:
-    """The row gives back what was entered; a store that is moved keeps working."""
+    """The row returns the entered values; a store that is moved keeps working."""
     folder = catalog.home.artifact_folder("index:1")
     catalog.enter_artifact("index:1", {"documents": 3}, path=folder)
     row = catalog.artifact("index:1")
@@ -86,7 +86,7 @@ def test_an_artifact_keeps_detail_and_a_path_relative_to_its_store(
 
 
 def test_entering_an_artifact_again_changes_nothing(catalog: storage.Catalog) -> None:
-    """Neither its detail, nor its path, nor when it was made: the first entry is the artifact."""
+    """The first entry defines its detail, its path and its creation time."""
     folder = catalog.home.artifact_folder("checkpoint:1")
     catalog.enter_artifact("checkpoint:1", {"card": "whole"}, path=folder)
     before = catalog.artifact("checkpoint:1")

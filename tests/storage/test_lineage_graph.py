@@ -1,4 +1,4 @@
-"""The graph around an artifact: what is reached, and how it is drawn."""
+"""Tests of the graph around an artifact: reached artifacts, and its drawing."""
 
 import json
 
@@ -13,7 +13,8 @@ from tutti.storage.read.lineage_graph import Graph, Node, _reached, mermaid, tex
 
 @pytest.fixture
 def chain(catalog: storage.Catalog) -> storage.Catalog:
-    """Two cells over one task set, one of them of a checkpoint trained on the other's."""
+    """Return a store with two cells on one task set, one of them of a checkpoint trained on the
+    other's attempts."""
     catalog.enter_artifact("index:1", {"documents": 3, "recall": {"recall_at_10": 0.98765}})
     catalog.enter_artifact("task_set:1", {"accepted": 4, "request": "hidden"}, ["index:1"])
     catalog.enter_artifact("cell:1", {"policy": "cap", "concurrency": 8}, ["task_set:1", "index:1"])
@@ -80,7 +81,7 @@ def test_the_tree_has_both_ways(chain: storage.Catalog) -> None:
 
 
 def test_a_long_chain_of_improvement_is_walked_and_drawn(catalog: storage.Catalog) -> None:
-    """Longer than Python's stack is deep."""
+    """The chain is longer than Python's recursion limit."""
     length = 1500
     pairs = [{"artifact_id": f"c:{n + 1}", "parent_id": f"c:{n}"} for n in range(length)]
     with catalog.transaction() as connection:
@@ -130,7 +131,7 @@ def test_json_has_whole_ids_detail_and_edges(chain: storage.Catalog) -> None:
 
 @pytest.mark.parametrize("depth", [None, 2])
 def test_the_query_is_one_that_postgresql_has_too(depth: int | None) -> None:
-    """Where no server is there to run the tests above, its text is looked at."""
+    """Without a server for the other tests, only the query's text is checked."""
     edges = _reached("x", up=True, depth=depth)
     dialect: sa.Dialect = postgresql.dialect()  # type: ignore[no-untyped-call]
     text = str(sa.select(edges).compile(dialect=dialect))

@@ -1,4 +1,4 @@
-"""Comments on tables and columns, and the page made from them."""
+"""Tests of the comments on tables and columns, and of the page generated from them."""
 
 from pathlib import Path
 
@@ -10,7 +10,7 @@ PAGE = Path(__file__).parents[2] / "docs" / "tables.md"
 
 
 def test_every_table_and_column_has_a_comment(tmp_path: Path) -> None:
-    """Of every connection that names no macros."""
+    """This holds for every connection that names no macros."""
     connection = storage.connect(storage.Home(tmp_path / "store"))
     sql = "select table_name, column_name from duckdb_columns() where comment is null"
     sql += " and not internal and not ends_with(table_name, '_schema')"

@@ -1,4 +1,5 @@
-"""A read-only disk, permanently or for a moment: existing data can be read, and none is lost."""
+"""Tests of a read-only disk, permanent or temporary: existing data can be read, and none is
+lost."""
 
 import os
 import subprocess
@@ -29,7 +30,7 @@ for _ in range(2):
 
 @pytest.fixture
 def disk(tmp_path: Path) -> Iterator[Path]:
-    """A file system of its own. Skips where this user cannot mount one."""
+    """Yield a separate file system; skip the test if this user cannot mount one."""
     folder = tmp_path / "disk"
     folder.mkdir()
     done = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=20m", "tmpfs", str(folder)])
@@ -45,14 +46,15 @@ def remount(disk: Path, mode: str) -> None:
 
 
 def attempts(home: storage.Home) -> list[str]:
-    """Attempts that readers see."""
+    """Return the attempts visible to readers."""
     rows = storage.query("select attempt_id from attempts order by all", home)
     return [row["attempt_id"] for row in rows]
 
 
 @pytest.mark.parametrize("killed", [False, True])
 def test_a_store_on_a_read_only_disk_is_read(disk: Path, killed: bool) -> None:
-    """Closed properly or killed at work: SQLite's files differ, the answer does not."""
+    """The store was closed properly or killed at work: SQLite's files differ, the results do
+    not."""
     home = storage.Home(disk / "store")
     command = "import sys, storage; from pathlib import Path\n"
     command += "c = storage.open_catalog(storage.Home(Path(sys.argv[1])))\n"
@@ -70,7 +72,7 @@ def test_a_store_on_a_read_only_disk_is_read(disk: Path, killed: bool) -> None:
 
 
 def test_a_process_that_began_in_a_read_only_moment_carries_on_after_it(disk: Path) -> None:
-    """What it took meanwhile is committed as soon as the disk takes it."""
+    """Rows accepted meanwhile are committed as soon as the disk is writable."""
     home = storage.Home(disk / "store")
     with storage.open_catalog(home) as catalog:
         storage.commit(catalog, {"attempts": [{"attempt_id": "a"}]})

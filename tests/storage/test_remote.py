@@ -1,4 +1,4 @@
-"""A store whose tables lie elsewhere: an S3 server of the tests' own, and fsspec's memory."""
+"""Tests of a store with remote tables: a local S3 server, and fsspec's memory."""
 
 import os
 import socket
@@ -24,7 +24,7 @@ READY_S = 120
 
 @pytest.fixture(scope="session")
 def s3_server() -> Iterator[str]:
-    """The URL of a local S3-compatible server."""
+    """Yield the URL of a local S3-compatible server."""
     port = free_ports()
     command = [sys.executable, "-m", "moto.server", "-H", "127.0.0.1", "-p", str(port)]
     environment = {name: value for name, value in os.environ.items() if "PROXY" not in name.upper()}
@@ -53,7 +53,7 @@ def _wait_for(server: "subprocess.Popen[bytes]", port: int) -> None:
 def remote(
     request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> storage.Home:
-    """A store at a URL, its catalog in SQLite by URL."""
+    """Return a store at a URL, with its catalog in SQLite by URL."""
     monkeypatch.setenv("TUTTI_CATALOG_URL", f"sqlite:///{tmp_path}/catalog.db")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     name = f"b{uuid.uuid4().hex}"
@@ -76,13 +76,14 @@ def remote(
 
 
 def rows(nth: int) -> dict[str, list[dict[str, Any]]]:
-    """An attempt of a sweep, with two messages."""
+    """Return an attempt of a sweep with two messages."""
     key = {"attempt_id": f"attempt:{nth}", "sweep_id": "sweep:1"}
     return {"attempts": [key], "messages": [key | {"position": p} for p in range(2)]}
 
 
 def test_a_remote_store_is_written_read_compacted_and_verified(remote: storage.Home) -> None:
-    """As a local one: parts are there whole or not at all, readers see entered ones only."""
+    """As in a local store, parts are there whole or not at all, and readers see only entered
+    ones."""
     with storage.open_catalog(remote) as catalog:
         for nth in range(4):
             storage.commit(catalog, rows(nth))
@@ -104,7 +105,7 @@ def test_a_remote_store_is_written_read_compacted_and_verified(remote: storage.H
 def test_an_artifact_made_on_one_machine_is_found_on_another(
     remote: storage.Home, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    """An index, a checkpoint: folders and single files."""
+    """The artifacts, an index and a checkpoint, are folders and single files."""
     with storage.open_catalog(remote) as catalog:
         for name in ("index:1", "report:1"):
             folder = remote.artifact_folder(name)
@@ -124,7 +125,7 @@ def test_an_artifact_made_on_one_machine_is_found_on_another(
 
 
 def test_a_commit_that_fails_leaves_nothing_there(remote: storage.Home) -> None:
-    """Uploaded parts that were not entered are taken away."""
+    """Uploaded parts that were not entered are removed."""
 
     def fail(_: sa.Connection) -> None:
         raise RuntimeError("no")
@@ -136,7 +137,7 @@ def test_a_commit_that_fails_leaves_nothing_there(remote: storage.Home) -> None:
 
 
 def test_a_part_that_is_gone_or_short_is_refused(remote: storage.Home) -> None:
-    """By name, before a query answers."""
+    """The part is named before a query returns rows."""
     with storage.open_catalog(remote) as catalog:
         storage.commit(catalog, rows(0))
         (part, _) = catalog.rows(sa.select(cat.parts).order_by(cat.parts.c.table_name))
@@ -152,14 +153,14 @@ def test_a_part_that_is_gone_or_short_is_refused(remote: storage.Home) -> None:
 def test_a_remote_store_needs_a_catalog_that_can_be_locked(
     remote: storage.Home, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """SQLite cannot lie in a bucket; the message says what to set."""
+    """SQLite cannot be in a bucket; the message says what to set."""
     monkeypatch.delenv("TUTTI_CATALOG_URL")
     with pytest.raises(storage.StoreError, match="set TUTTI_CATALOG_URL"):
         storage.open_catalog()
 
 
 def test_an_unknown_kind_of_url_is_refused(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """With the URL and what is missing."""
+    """The error has the URL and what is missing."""
     monkeypatch.setenv("TUTTI_HOME", "nosuch://bucket/tutti")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     monkeypatch.setenv("TUTTI_CATALOG_URL", f"sqlite:///{tmp_path}/catalog.db")

@@ -1,4 +1,4 @@
-"""Every released schema stays readable, and what is new is null there."""
+"""Tests that every released schema stays readable, with null for new columns."""
 
 import shutil
 from pathlib import Path
@@ -17,8 +17,8 @@ ROWS = {"attempts": 6, "messages": 36, "calls": 15, "tool_runs": 9, "retrievals"
 
 
 def test_a_store_of_the_version_before_is_read_and_written(tmp_path: Path) -> None:
-    """Its rows are all there beside new ones, its windows still answer, new columns are null. A
-    change of the version needs a stored example of the one before."""
+    """All rows of the old store are there beside new ones, its windows can be computed, and new
+    columns are null. A change of the version needs a stored example of the previous one."""
     assert OLDEST_READ == SCHEMA_VERSION - 1
     shutil.copytree(STORES / f"v{OLDEST_READ}", tmp_path / "old")
     home = storage.Home(tmp_path / "old")
@@ -57,7 +57,7 @@ def test_an_older_catalog_is_refused_with_what_to_do(statement: str, tmp_path: P
 
 
 def test_a_catalog_from_the_future_is_refused(tmp_path: Path) -> None:
-    """Writing to it with old rules could lose what it knows."""
+    """Writing to it with old rules could lose information."""
     home = storage.Home(tmp_path / "store")
     with storage.open_catalog(home) as catalog, catalog.transaction() as connection:
         connection.execute(sa.text("update alembic_version set version_num = '9999'"))
@@ -71,7 +71,7 @@ def test_a_catalog_from_the_future_is_refused(tmp_path: Path) -> None:
 def test_a_part_of_another_version_is_refused(
     catalog: storage.Catalog, version: int, age: str
 ) -> None:
-    """Its columns may mean something else."""
+    """The part's columns may have another meaning."""
     storage.commit(catalog, {"attempts": [{"attempt_id": "a"}]})
     with catalog.transaction() as connection:
         connection.execute(sa.update(cat.parts).values(schema_version=version))
@@ -81,7 +81,7 @@ def test_a_part_of_another_version_is_refused(
 
 
 def test_the_schemas_name_their_own_columns() -> None:
-    """What parts are sorted by and partitioned by are columns they have."""
+    """The sort and partition columns of parts exist."""
     assert SORTED_BY.keys() == TABLES.keys()
     for name, keys in SORTED_BY.items():
         assert set(keys) <= set(TABLES[name].names)
@@ -98,6 +98,6 @@ def test_the_schemas_name_their_own_columns() -> None:
     ],
 )
 def test_a_foreign_errors_kind_is_its_class(text: str, kind: str) -> None:
-    """All that can be grouped by; the whole text is the message."""
+    """The class can be used for grouping; the whole text is the message."""
     assert foreign_error(text) == {"error_type": kind, "error_message": text}
     assert foreign_error(None) == foreign_error("") == {}

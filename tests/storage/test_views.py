@@ -1,4 +1,5 @@
-"""SQL over the store: every table is there, and the macros give the figures worked out by hand."""
+"""Tests of SQL over the store: every table exists, and the macros give manually computed
+figures."""
 
 import os
 import subprocess
@@ -23,7 +24,7 @@ SEEN = "select status, (select count(*) from attempts) as n from cells"
 
 
 def test_a_reader_loads_no_arrow(tmp_path: Path) -> None:
-    """Importing it takes longer than the answer: opening a store must not."""
+    """Importing Arrow takes longer than the query, so opening a store must not import it."""
     code = "import sys, storage; storage.connect().close(); print('pyarrow' in sys.modules)"
     environment = {**os.environ, "PYTHONPATH": str(PROJECT), "TUTTI_HOME": str(tmp_path / "s")}
     done = subprocess.run(
@@ -33,12 +34,12 @@ def test_a_reader_loads_no_arrow(tmp_path: Path) -> None:
 
 
 def at(seconds: float) -> datetime:
-    """The time `seconds` after the cell's first request."""
+    """Return the time `seconds` after the cell's first request."""
     return START + timedelta(microseconds=round(seconds * 1e6))
 
 
 def call(attempt: str, step: int, sent: float, admitted: float, ended: float, **more: Any) -> Any:
-    """A call of cell `c`; an orchestrator's that went well unless told otherwise."""
+    """Return a call of cell `c`, by default a successful one of an orchestrator."""
     row: dict[str, Any] = {"call_id": f"{attempt}-{step}-{sent}", "attempt_id": attempt}
     row |= {"cell_id": "c", "step": step, "role": "orchestrator", "status": "ok"}
     row |= {"sent_at": at(sent), "admitted_at": at(admitted), "ended_at": at(ended)}
@@ -46,25 +47,25 @@ def call(attempt: str, step: int, sent: float, admitted: float, ended: float, **
 
 
 def tokens(prompt: int, cached: int, completion: int = 11) -> dict[str, int]:
-    """A call's token counts."""
+    """Return a call's token counts."""
     return {"prompt_tokens": prompt, "cached_tokens": cached, "completion_tokens": completion}
 
 
 def attempt(name: str, status: str, started: float, ended: float, correct: Any = None) -> Any:
-    """An attempt of cell `c`, which has two session slots."""
+    """Return an attempt of cell `c`, which has two session slots."""
     row = {"cell_id": "c", "attempt_id": name, "status": status, "correct": correct}
     row |= {"concurrency": 2, "cost_usd": 0.1, "started_at": at(started), "ended_at": at(ended)}
     return row
 
 
 def tool(name: str, step: int, started: float, ended: float) -> Any:
-    """A tool run of cell `c`."""
+    """Return a tool run of cell `c`."""
     row = {"attempt_id": name, "cell_id": "c", "step": step, "name": "search", "status": "ok"}
     return row | {"started_at": at(started), "ended_at": at(ended)}
 
 
 def metric(engine: str, name: str, *samples: tuple[float, float]) -> list[Any]:
-    """Samples (second, value) of one of an engine's series."""
+    """Return samples (second, value) of one of an engine's series."""
     row = {"cell_id": "c", "engine_id": engine, "name": name}
     return [row | {"at": at(second), "value": float(value)} for second, value in samples]
 
@@ -142,20 +143,20 @@ FIGURES = {
 
 
 def summary(home: storage.Home, start_s: float, end_s: float) -> dict[str, Any]:
-    """The one row about cell `c`."""
+    """Return the summary row of cell `c`."""
     sql = f"select * from window_summary('c', {start_s}, {end_s})"
     (row,) = storage.query(sql, home)
     return row
 
 
 def steady(home: storage.Home) -> tuple[Any, ...]:
-    """(start, end, reason) for cell `c`."""
+    """Return (start, end, reason) for cell `c`."""
     (row,) = storage.query("select start_s, end_s, reason from steady_window('c')", home)
     return tuple(row.values())
 
 
 def test_every_table_is_there_when_the_store_is_empty(home: storage.Home) -> None:
-    """A question asked too early has no rows; it is no error."""
+    """A query before the first rows returns no rows and no error."""
     with storage.connect(home) as connection:
         for name in (*TABLES, *CATALOG_VIEWS):
             assert connection.execute(f"select * from {name}").fetchall() == []
@@ -174,7 +175,7 @@ def test_a_catalog_that_is_no_database_is_a_store_error(home: storage.Home) -> N
 
 @pytest.mark.parametrize("name", ["it's a store", "50%40", "what?now#then", "ünï"])
 def test_a_home_may_have_any_name(home: storage.Home, name: str) -> None:
-    """Paths go into SQL and into a database URL; a user's folder may be called anything."""
+    """Paths are used in SQL and in a database URL, so a folder may have any name."""
     odd = storage.Home(home.root.parent / name)
     with storage.open_catalog(odd) as catalog:
         storage.commit(catalog, {"attempts": [{"attempt_id": "a"}]})
@@ -183,7 +184,8 @@ def test_a_home_may_have_any_name(home: storage.Home, name: str) -> None:
 
 
 def test_times_come_back_as_they_went_in(catalog: storage.Catalog) -> None:
-    """UTC microseconds, from Parquet and from the catalog, whatever zone they were given in."""
+    """Times are UTC microseconds, from Parquet and from the catalog, for any time zone of the
+    input."""
     moment = datetime(2026, 7, 1, 12, 0, 0, 123456, tzinfo=UTC)
     storage.commit(catalog, {"attempts": [{"attempt_id": "a", "started_at": moment}]})
     catalog.upsert(
@@ -196,7 +198,7 @@ def test_times_come_back_as_they_went_in(catalog: storage.Catalog) -> None:
 
 @pytest.fixture(scope="module")
 def stream(tmp_path_factory: pytest.TempPathFactory) -> storage.Home:
-    """The hand-made stream, committed."""
+    """Return a store with the constructed stream."""
     home = storage.Home(tmp_path_factory.mktemp("stream"))
     with storage.open_catalog(home) as catalog:
         storage.commit(catalog, STREAM)
@@ -204,7 +206,8 @@ def stream(tmp_path_factory: pytest.TempPathFactory) -> storage.Home:
 
 
 def test_the_window_has_the_figures_worked_out_by_hand(stream: storage.Home) -> None:
-    """Steps, accuracy, hit ratios, counters over a restart, and loads in [10, 70)."""
+    """The figures are steps, accuracy, hit ratios, counters over a restart, and loads in [10,
+    70)."""
     row = summary(stream, 10, 70)
     found = {name: row[name] for name in FIGURES}
     missing = [name for name, value in FIGURES.items() if value is None]
@@ -214,14 +217,14 @@ def test_the_window_has_the_figures_worked_out_by_hand(stream: storage.Home) -> 
 
 
 def test_windows_are_half_open_and_add_up(stream: storage.Home) -> None:
-    """What ends at the boundary belongs to the later window, so that nothing counts twice."""
+    """An event at the boundary belongs to the later window, so nothing counts twice."""
     early, late, whole = (summary(stream, *w) for w in ((0, 20), (20, 100), (0, 100)))
     assert (early["steps"], late["steps"], whole["steps"]) == (3, 2, 5)
     assert (early["trials"], late["trials"], whole["trials"]) == (0, 5, 5)
 
 
 def test_figures_without_data_are_null_and_counts_are_zero(stream: storage.Home) -> None:
-    """In a window where nothing ended nothing reads as measured."""
+    """In a window without ends, nothing looks measured."""
     row = summary(stream, 200, 260)
     assert (row["steps"], row["trials"], row["n_infra"]) == (0, 0, 0)
     for name in ("accuracy", "request_hit_avg", "kv_usage_mean", "step_latency_p50", "held_max"):
@@ -237,7 +240,7 @@ def test_a_cell_without_calls_has_null_figures(catalog: storage.Catalog) -> None
 
 
 def test_an_infra_error_alone_gives_no_accuracy(catalog: storage.Catalog) -> None:
-    """Void attempts are counted beside the score and never in it."""
+    """Void attempts are counted separately and never part of the score."""
     rows = {"calls": [call("a1", 1, 0, 0, 5)], "attempts": [attempt("a1", "infra_error", 0, 6)]}
     storage.commit(catalog, rows)
     row = summary(catalog.home, 0, 60)
@@ -260,7 +263,7 @@ def test_an_infra_error_alone_gives_no_accuracy(catalog: storage.Catalog) -> Non
 def test_the_steady_window_is_when_all_slots_are_busy(
     catalog: storage.Catalog, starts: list[float], first_call: float | None, expected: Any
 ) -> None:
-    """Two slots; the rule's window, or the reason why there is none."""
+    """With two slots, the result is the rule's window, or the reason why there is none."""
     rows = [attempt(f"a{i}", "ok", start, start + 5, True) for i, start in enumerate(starts)]
     calls = [] if first_call is None else [call("a0", 1, first_call, first_call, first_call + 1)]
     storage.commit(catalog, {"attempts": rows, "calls": calls})
@@ -276,7 +279,7 @@ def test_void_attempts_do_not_fill_slots(catalog: storage.Catalog) -> None:
 
 
 def test_a_resumed_cell_has_its_window_in_its_longest_run(catalog: storage.Catalog) -> None:
-    """A crash at 3 s and a new run at 100 s: no rate includes the gap."""
+    """After a crash at 3 s and a new run at 100 s, no rate includes the gap."""
     first = [attempt(f"a{s}", "ok", s, s + 1, True) | {"run_id": "r1"} for s in range(3)]
     second = [attempt(f"b{s}", "ok", 100 + s, 101 + s, True) | {"run_id": "r2"} for s in range(5)]
     rows = [*first, *second]
@@ -290,7 +293,7 @@ def test_a_resumed_cell_has_its_window_in_its_longest_run(catalog: storage.Catal
 
 def test_a_commit_between_two_reads_is_seen_whole_or_not_at_all(catalog: storage.Catalog) -> None:
     """A cell's last attempt and its status are committed after the reader has read the parts: the
-    reader shows neither. Reading table by table it showed a finished cell with one attempt of
+    reader sees neither. Reading table by table used to show a finished cell with one attempt of
     two."""
     cell: dict[str, Any] = {"cell_id": "c", "sweep_id": "s", "status": "running"}
     cell |= {"benchmark": "b", "model": "m", "policy": "p", "position": 0, "task_set_id": "t"}

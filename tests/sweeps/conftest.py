@@ -1,6 +1,7 @@
-"""A sweep on loopback: the real runner and gateway, an engine that plays a scripted agent.
+"""Fixtures of a sweep on loopback: the real runner and gateway, and an engine that plays a scripted
+agent.
 
-The engine is two of the gateway's: of the model `pocket`, and, dearer, of `other`.
+The engine is two of the gateway's: for the model `pocket` and, more expensive, for `other`.
 """
 
 import asyncio
@@ -42,20 +43,20 @@ SUITE = Suite(policies=("passthrough",), concurrency=(2,))
 
 
 def made_task(question: str, answer: str, slots: dict[str, str], split: str = "test") -> Task:
-    """A task over the standard library, with its prompt."""
+    """Return a task about the standard library, with its prompt."""
     made = question_task("sum", question, answer, slots, (), split)
     return replace(made, messages=tuple(opening(question)))
 
 
 def make_tasks(count: int) -> list[Task]:
-    """Tasks whose answer the scripted agent knows: what is 0 + 1, what is 1 + 1, ..."""
+    """Return tasks whose answers the scripted agent knows: what is 0 + 1, what is 1 + 1, ..."""
     return [made_task(f"what is {i} + 1", str(i + 1), {"i": str(i)}) for i in range(count)]
 
 
 def config_of(
     tasks: Sequence[Task] | TaskSet, index_id: str | None = "index:1", **more: Any
 ) -> CellConfig:
-    """A set-up of made-up parents; `more` are fields of `CellConfig`."""
+    """Return a set-up with constructed parents; `more` are fields of `CellConfig`."""
     given = {"engine_id": "engine:1", "model_id": "checkpoint:1", "served_name": "pocket"} | more
     task_set = (
         tasks
@@ -66,12 +67,12 @@ def config_of(
 
 
 def plan_of(suite: Suite = SUITE, count: int = 6) -> Plan:
-    """A plan over made-up parents."""
+    """Return a plan with constructed parents."""
     return make_plan(suite, config_of(make_tasks(count)))
 
 
 class WatchedEngine:
-    """What the runner asks of an engine: `watch` returns never, or raises when it `dies`."""
+    """Fake of the runner's view of an engine: `watch` never returns, or raises when it `dies`."""
 
     def __init__(self) -> None:
         self.died = asyncio.Event()
@@ -79,17 +80,17 @@ class WatchedEngine:
         self.resets = 0
 
     def reset(self) -> None:
-        """Count them."""
+        """Count a reset."""
         self.resets += 1
 
     async def watch(self) -> None:
-        """Wait for the end."""
+        """Wait for the end of the engine."""
         await self.died.wait()
         raise EngineFailed("the engine died while serving")
 
 
 class Agent:
-    """The engine double's reply: solves each question, but for what a test put in `odd`."""
+    """Reply of the fake engine: it solves each question except for those in `odd`."""
 
     def __init__(self) -> None:
         self.odd: dict[str, list[Any]] = {}
@@ -116,7 +117,7 @@ class Agent:
 
 
 async def found(_: web.Request) -> web.Response:
-    """What the retrieval service answers: one hit."""
+    """Return the retrieval service's response with one hit."""
     hit = {"document": {"id": "d1", "contents": "d1\ntext"}, "score": 0.5}
     return web.json_response({"index_id": "index:1", "result": [[hit]]})
 
@@ -133,16 +134,16 @@ class Sweep:
 
     @property
     def engine(self) -> Any:
-        """The watched engine."""
+        """Return the watched engine."""
         return self.deployment.engine
 
     def enter(self, plan: Plan) -> Cell:
-        """Enter the plan; its first cell."""
+        """Enter the plan and return its first cell."""
         enter_plan(plan, self.catalog)
         return plan.cells[0]
 
     async def run(self, plan: Plan, cell: Cell, lease: storage.Lease | None = None) -> Progress:
-        """One run of a cell, within a bound."""
+        """Run a cell once, within a time limit."""
         self.run_count += 1
         run_id = f"run:{self.run_count}"
         # Each run comes after the one before it, as a process after a dead one.
@@ -154,18 +155,17 @@ class Sweep:
     def execution(
         self, plan: Plan, lease: storage.Lease, run_id: str = "run:0", usd: float | None = None
     ) -> Execution:
-        """A run of `plan`, which may spend `usd`."""
+        """Return a run of `plan` with a budget of `usd`."""
         spending = BudgetTracker(Budget(usd=usd))
         return Execution(plan, self.deployment, self.catalog, run_id, lease, spending)
 
     def sql(self, sql: str) -> list[tuple[Any, ...]]:
-        """Rows as tuples."""
         return [tuple(row.values()) for row in storage.query(sql, self.catalog.home)]
 
 
 @pytest.fixture
 def catalog(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[storage.Catalog]:
-    """The test's store, open, whatever the environment says."""
+    """Yield the test's open store, independent of the environment."""
     monkeypatch.setenv("TUTTI_HOME", str(tmp_path / "not-this-one"))
     monkeypatch.delenv("TUTTI_CATALOG_URL", raising=False)
     with storage.open_catalog(storage.Home(tmp_path / "store")) as catalog:
@@ -174,7 +174,7 @@ def catalog(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[storage
 
 @pytest.fixture
 async def sweep(catalog: storage.Catalog, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Sweep]:
-    """Gateway and scripted engine, running; retries without their waits."""
+    """Yield a running gateway and scripted engine; retries do not wait."""
     monkeypatch.setattr(runner, "RETRY_WAIT_S", 0.01)
     double, agent = EngineDouble(), Agent()
     double.reply = agent

@@ -1,11 +1,11 @@
-"""A plan's tasks and task set in the store, as `synthesize` enters them."""
+"""Stores a plan's tasks and task set as `synthesize` does."""
 
 from tutti.storage import Catalog, commit
 from tutti.tasks.sweeps.plan.plan import Plan
 
 
 def enter_tasks(catalog: Catalog, plan: Plan) -> None:
-    """Rows of `tasks`, and the task set's artifact."""
+    """Store the rows of `tasks` and the task set's artifact."""
     tasks = [sample.task for sample in plan.cells[0].samples]
     rows = [
         {

@@ -1,4 +1,4 @@
-"""A store with a domain that is small enough for tests."""
+"""Fixtures: a store with a domain that is small enough for tests."""
 
 from collections.abc import Iterator
 from pathlib import Path

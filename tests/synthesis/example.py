@@ -1,4 +1,4 @@
-"""A small domain with good tasks: a lending desk."""
+"""Small domain with good tasks: a lending desk."""
 
 from typing import Any
 
@@ -165,6 +165,6 @@ LOOKED_UP = DomainTask(
 
 
 def varied(domain: Domain, **changes: Any) -> Domain:
-    """A domain with some of its fields replaced."""
+    """Return a domain with some of its fields replaced."""
     kept = {name: getattr(domain, name) for name in Domain.model_fields}
     return Domain(**{**kept, **changes})

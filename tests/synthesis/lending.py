@@ -1,4 +1,4 @@
-"""A program of the lending desk, for the tests of gates and of the pipeline."""
+"""Generator program of the lending desk, for the tests of gates and of the pipeline."""
 
 import json
 from collections.abc import Iterator
@@ -14,7 +14,8 @@ LAST = "Long Reed Stone Moss Hill Brook Vale Marsh Ford Lake Wood Field".split()
 
 
 class Lending:
-    """A member and a loan each; one template; some candidates are wrong in a known way."""
+    """Generator with a member and a loan each and one template; some candidates are wrong in a
+    known way."""
 
     name, version, about = "lending", "1", "A lending desk."
     held_out: frozenset[str] = frozenset()

@@ -1,4 +1,4 @@
-"""A made set, for tests without an event loop."""
+"""Generates a set, for tests without an event loop."""
 
 import asyncio
 
@@ -7,5 +7,5 @@ from tutti.tasks.task_sets import Show, Source, make_set
 
 
 def made_set(source: Source, catalog: Catalog, show: Show = lambda done, total, note: None) -> str:
-    """Make it, or find it; its id."""
+    """Generate or reuse the set and return its id."""
     return asyncio.run(make_set(source, catalog, show))

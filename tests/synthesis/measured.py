@@ -1,4 +1,4 @@
-"""A set of the lending desk with attempts on record, for the tests of skills and profiles."""
+"""A set of the lending desk with recorded attempts, for the tests of skills and profiles."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -11,13 +11,11 @@ from tutti.tasks.task_sets import make_set
 
 
 async def lending_set(catalog: storage.Catalog, size: int) -> str:
-    """Its id."""
     request = DomainRequest(domain="lending", size=size)
     return await make_set(DomainSource(request), catalog)
 
 
 def tasks_of(catalog: storage.Catalog, task_set: str) -> list[DomainTask]:
-    """Its tasks in order."""
     folders = sorted(catalog.home.artifact_folder(task_set).glob("lending-*"))
     return [task for folder in folders for task in read_domain_folder(folder)[1]]
 
@@ -28,7 +26,7 @@ def enter_attempts(
     outcomes: Mapping[int, Sequence[bool]],
     model: str = "m",
 ) -> None:
-    """Attempts at tasks by their place, as a run of the set enters them."""
+    """Store attempts at tasks by position, as a run of the set does."""
     items, rows = [], []
     for place, right in outcomes.items():
         item = tasks[place].task_id

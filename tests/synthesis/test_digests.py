@@ -1,7 +1,8 @@
-"""Made sets are what they were, byte for byte and row by row, while their makers are rewritten.
+"""Tests that generated sets are identical byte for byte and row by row while their generators are
+rewritten.
 
-After a change that is meant to change sets, write the digests again:
-``TUTTI_DIGESTS=write pytest tests/synthesis/test_digests.py``.
+After a change that is meant to change sets, update the digests: ``TUTTI_DIGESTS=write pytest
+tests/synthesis/test_digests.py``.
 """
 
 import asyncio
@@ -108,7 +109,7 @@ def test_another_number_of_workers_makes_the_same_set() -> None:
 
 
 def _digest(made: str, catalog: storage.Catalog) -> str:
-    """Of the set's files and of its rows without their times."""
+    """Return the digest of the set's files and of its rows without their times."""
     found, folder = hashlib.sha256(), catalog.home.artifact_folder(made)
     for path in sorted(each for each in folder.rglob("*") if each.is_file()):
         found.update(str(path.relative_to(folder)).encode() + b"\0" + path.read_bytes())

@@ -1,4 +1,5 @@
-"""Every family proposes questions its own oracle can solve, from documents alone."""
+"""Tests that every family proposes questions that its own oracle can solve, from documents
+alone."""
 
 from pathlib import Path
 from random import Random
@@ -26,7 +27,7 @@ DOCUMENTS = [
 
 
 def solve(task: Task) -> str:
-    """Play the oracle against the documents themselves and Python."""
+    """Run the oracle with the documents themselves and Python."""
 
     def use(tool: ToolUse) -> str:
         if tool.name == "search":
@@ -87,7 +88,7 @@ def test_a_task_survives_its_file() -> None:
 def test_expressions_do_not_depend_on_where_they_are_made(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Asked from any folder, by any user, the real corpus gives the same expressions."""
+    """In any folder and for any user, the real corpus gives the same expressions."""
     documents = load_stdlib_corpus()
     here = list(FAMILIES["expression"].propose(documents, Random(0)))
     (tmp_path / "river").mkdir()

@@ -1,4 +1,5 @@
-"""The gates: a task must be solved by the oracle with the tools, and not by the no-op agent."""
+"""Tests of the gates: a task must be solved by the oracle with the tools, and not by the no-op
+agent."""
 
 from collections.abc import Iterator
 
@@ -25,7 +26,7 @@ def parameter_task(answer: str, position: str = "2", name: str = "heapq.nlargest
 
 
 async def judged(tasks: list[Task], status: int = 200) -> list[tuple[bool, str]]:
-    """Gate `tasks` against a search service that knows one document."""
+    """Run the gates for `tasks` with a search service that knows one document."""
 
     async def retrieve(request: web.Request) -> web.Response:
         query = (await request.json())["queries"][0]
@@ -65,7 +66,7 @@ async def test_what_search_does_not_find_is_rejected() -> None:
 
 
 async def test_a_task_without_content_is_solved_without_tools() -> None:
-    """An empty answer needs no agent: the no-op gate catches it."""
+    """An empty answer needs no agent, so the no-op gate rejects the task."""
     task = question_task("expression", "What does '' print?", "", {"expression": "''"}, (), "test")
     assert await judged([task]) == [(False, "solved without tools")]
 
@@ -76,7 +77,7 @@ async def test_a_failing_tool_is_no_verdict() -> None:
 
 
 def duplicates() -> Iterator[tuple[Task, str]]:
-    """Tasks in order, with the reason expected of each."""
+    """Yield tasks in order, with the expected reason of each."""
     yield parameter_task("iterable"), ""
     yield parameter_task("iterable"), "exact duplicate"
     reworded = parameter_task("iterable")

@@ -1,5 +1,5 @@
-"""A set over the standard library: its rejects are rows of `gate_verdicts` with their gate, as a
-domain's are, and the page of the set shows them."""
+"""Tests of a set about the standard library: its rejects are rows of `gate_verdicts` with their
+gate, as for a domain, and the page of the set shows them."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -18,7 +18,7 @@ REQUEST = TaskRequest(families=("module", "parameter"), train_per_family=9, test
 
 
 def document(name: str) -> Document:
-    """A function of two parameters."""
+    """Return a function of two parameters."""
     module, short = name.split(".")
     parameters = (Parameter("first", None), Parameter("second", None))
     return Document(name, module, "function", parameters, f"{short} does it.")
@@ -29,7 +29,7 @@ DOCUMENTS = [document(name) for name in (*KNOWN, "epsilon.five", "alias.five")]
 
 @asynccontextmanager
 async def searching() -> AsyncIterator[str]:
-    """A search service that knows the documents of `KNOWN` and no others; its URL."""
+    """Run a search service that knows only the documents of `KNOWN` and yield its URL."""
 
     async def retrieve(request: web.Request) -> web.Response:
         query = (await request.json())["queries"][0]
@@ -49,7 +49,7 @@ async def searching() -> AsyncIterator[str]:
 
 
 async def test_every_reject_has_its_gate(tmp_path: Path, new_catalog: NewCatalog) -> None:
-    """Each gate is shown what those before it passed; the same request finds the set again."""
+    """Each gate gets the tasks that the earlier gates passed; the same request reuses the set."""
     with new_catalog(storage.Home(tmp_path)) as catalog:
         async with searching() as url:
             made = await make_set(StdlibSource(DOCUMENTS, REQUEST, "index:1", url), catalog)

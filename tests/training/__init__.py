@@ -1,1 +1,2 @@
-"""Training: rewards and training sets here; what needs torch runs in the models environment."""
+"""Tests of training: rewards and training sets; tests that need torch run in the models
+environment."""

@@ -1,4 +1,5 @@
-"""A checkpoint is entered once, with its steps and ancestors, wherever a kill came between."""
+"""Tests that a checkpoint is entered once, with its steps and ancestors, after a kill at any
+point."""
 
 import json
 import shutil
@@ -63,7 +64,7 @@ def data(tmp_path: Path, run: Run) -> TrainingSet:
 
 
 class Trainer:
-    """Writes what a trainer would."""
+    """Writer of a trainer's output."""
 
     def __init__(self) -> None:
         self.started = 0
@@ -71,7 +72,7 @@ class Trainer:
     def __call__(
         self, settings: Any, out: Path, catalog: Catalog, on_report: Any, claim: Any
     ) -> None:
-        """As `run_trainer`: `out` appears whole."""
+        """Write the output like `run_trainer`: `out` appears whole."""
         self.started += 1
         out.with_suffix(".best").mkdir(parents=True)
         for name in BESIDE[1:]:
@@ -95,7 +96,7 @@ def job(**fields: Any) -> TrainJob:
 def test_a_checkpoint_is_entered_with_its_steps_and_reused(
     run: Run, base: tuple[Path, str], data: TrainingSet, trainer: Trainer
 ) -> None:
-    """Another learning rate is another checkpoint, another name or pace of saving is not."""
+    """Another learning rate gives another checkpoint; another name or saving interval does not."""
     made = fit_set(job(), base, data, run)
     assert not made.reused and made.card["steps"] == 2
     assert fit_set(job(name="x", save_every_s=1), base, data, run) == Checkpoint(
@@ -117,8 +118,8 @@ def test_a_kill_after_the_training_costs_no_training(
     monkeypatch: pytest.MonkeyPatch,
     cut_off: str,
 ) -> None:
-    """Before its state is removed, before the steps are on record, before the artifact is: each
-    step is there once, and nothing is left to go on from."""
+    """The kill is before its state is removed, before the steps are recorded, or before the
+    artifact is entered: each step is stored once, and no state to resume is left."""
     with monkeypatch.context() as patched:
         owner: Any = Catalog if cut_off == "enter_artifact" else checkpoints
         patched.setattr(owner, cut_off, _killed)
@@ -140,7 +141,8 @@ def _killed(*_: object, **__: object) -> None:
 def test_what_an_engine_serves_comes_from_the_training(
     run: Run, base: tuple[Path, str], data: TrainingSet, trainer: Trainer
 ) -> None:
-    """Engines name weights by their content; so a cell of this checkpoint leads to its set."""
+    """Engines name weights by their content, so the lineage of a cell of this checkpoint leads to
+    its set."""
     made = fit_set(job(), base, data, run)
     served = weights_id(made.folder)
     run.catalog.enter_artifact("engine:1", {}, [served])
@@ -163,8 +165,8 @@ def test_two_runs_of_one_job_do_not_share_a_state(
 def test_a_base_may_be_shards_or_a_model_of_the_hub(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A folder, an entry of the registry, or the Hub's name with its revision: the folder that the
-    trainer reads, and the id that the engine has."""
+    """For a folder, a registry entry, or the Hub's name with its revision, the result is the folder
+    that the trainer reads and the id that the engine has."""
     monkeypatch.setenv("TUTTI_HOME", str(tmp_path / "home"))
     monkeypatch.setenv("HF_HUB_CACHE", str(tmp_path / "hub"))
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
@@ -210,7 +212,8 @@ def test_trained_weights_in_shards_are_entered_as_what_engines_serve(
 
 
 def test_the_ends_of_a_base_are_in_its_files(tmp_path: Path) -> None:
-    """One, several, in either file; where none is, a cut answer could not be told."""
+    """There are one or several, in either file; without any, a truncated reply could not be
+    detected."""
     with pytest.raises(JobError, match="no eos_token_id"):
         ends_of_base(tmp_path)
     (tmp_path / "config.json").write_text('{"eos_token_id": 2}')

@@ -1,4 +1,4 @@
-"""A training job takes its cards, sees only these, and gives them back however it ends."""
+"""Tests that a training job leases its GPUs, sees only these, and releases them however it ends."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -26,7 +26,7 @@ mkdir -p "$last" && exit %d
 def catalog(
     tmp_path: Path, new_catalog: NewCatalog, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[Catalog]:
-    """A store, two cards, and in place of the models environment a shell."""
+    """Yield a store on a machine with two GPUs, and a shell in place of the models environment."""
     monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
     monkeypatch.setenv("TUTTI_GPU_LOCKS", str(tmp_path / "locks"))
     file = tmp_path / "gpus.yaml"
@@ -93,7 +93,7 @@ def test_a_job_that_waits_says_for_whom_and_writes_nothing(
 
 
 def test_cards_do_not_change_what_is_made() -> None:
-    """Nor how long it waited for them."""
+    """The time waited for them has no effect either."""
     told: dict[str, Any] = {"base": "b", "data": {"file": "f"}}
     plain = TrainJob.model_validate(told)
     assert settings_of(plain) == settings_of(

@@ -1,4 +1,5 @@
-"""Processes that are launched together end together, with the code of the first that failed."""
+"""Tests that processes that are launched together end together, with the code of the first that
+failed."""
 
 import os
 import signal
@@ -31,7 +32,7 @@ def start(folder: Path, *arguments: str) -> "subprocess.Popen[str]":
 
 
 def test_each_knows_its_place_and_the_first_failure_decides(tmp_path: Path) -> None:
-    """5 says that the job is to be run again: it must come through."""
+    """Code 5 requests that the job is run again, so it must be passed on."""
     for code in (0, 5):
         with start(tmp_path, "1", str(code), "go") as child:
             assert child.stdout is not None
@@ -42,7 +43,7 @@ def test_each_knows_its_place_and_the_first_failure_decides(tmp_path: Path) -> N
 
 
 def test_what_aborts_the_end_of_python_does_not_undo_what_was_done(tmp_path: Path) -> None:
-    """As gloo's threads may: after the module has run through, nothing of it is run any more."""
+    """gloo's threads may abort; after the module has finished, no part of it runs again."""
     (tmp_path / "done.py").write_text(
         "import atexit, os\natexit.register(os.abort)\nprint('done')\n"
     )
@@ -66,7 +67,7 @@ def test_none_outlives_the_launcher(tmp_path: Path, how: signal.Signals) -> None
 
 
 def test_those_that_stay_are_ended(monkeypatch: pytest.MonkeyPatch) -> None:
-    """After the time in which they may say why they end."""
+    """The other processes are ended after the time in which they may report their own failure."""
     monkeypatch.setattr(launch_many, "END_S", 0.3)
     words = [sys.executable, "-c", "import sys, time; time.sleep(600 * int(sys.argv[1])); exit(9)"]
     children = [subprocess.Popen([*words, stays]) for stays in "101"]

@@ -1,4 +1,4 @@
-"""Weights are counted as the published models have them, by headers where there are files."""
+"""Tests that weights are counted as in the published models, by headers if there are files."""
 
 import json
 import math
@@ -49,7 +49,7 @@ def test_the_pocket_model_is_counted_in_its_files_and_its_configuration_agrees(
 
 
 def test_the_headers_of_several_files_are_counted_and_no_more_of_them(tmp_path: Path) -> None:
-    """Their data are not read: here they are a hole. A file that is cut off is not counted."""
+    """The files' data, here a hole, are not read. A truncated file is not counted."""
     (tmp_path / "config.json").write_bytes((POCKET / "config.json").read_bytes())
     for number, shape in enumerate(([3, 5], [7])):
         size = 4 * math.prod(shape)
@@ -87,7 +87,7 @@ def test_an_adapter_has_rank_times_inputs_and_outputs() -> None:
 
 
 def test_memory_by_hand() -> None:
-    """Ten weights, an adapter of three, two layers 4 wide, 5 tokens, 7 words."""
+    """There are ten weights, an adapter of three, two layers of width 4, 5 tokens and 7 words."""
     small = ModelSize(10, "by hand", 2, 4, 7, {})
     logits = 2 * 4 * 5 * 7
 

@@ -1,4 +1,4 @@
-"""`plan_job`: what is counted, what is missing, what is reused; and it writes nothing."""
+"""Tests of `plan_job`: counts, missing parts and reused parts; it writes nothing."""
 
 import json
 from collections.abc import Mapping
@@ -37,7 +37,7 @@ FILE = {"base": "pocket", "data": {"file": "said.jsonl"}, "batch": {"sequences":
 
 @pytest.fixture(autouse=True)
 def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A models environment, no GPU and an empty folder."""
+    """Set up a models environment, no GPU and an empty folder."""
     (tmp_path / "python").touch()
     (tmp_path / "gpus.yaml").write_text("gpus: []")
     monkeypatch.setenv("TUTTI_MODELS_PYTHON", str(tmp_path / "python"))
@@ -48,7 +48,7 @@ def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def plan(job: Mapping[str, Any], entries: Mapping[str, Any] | None = None) -> JobPlan:
-    """The plan of a job's file, with a registry of the pocket model or of `entries`."""
+    """Return the plan of a job's file, with a registry of the pocket model or of `entries`."""
     Path("job.yaml").write_text(yaml.safe_dump(dict(job)))
     Path("models.yaml").write_text(yaml.safe_dump({"models": entries or {"pocket": POCKET_ENTRY}}))
     return plan_job(read_any_job(Path("job.yaml")), Path("models.yaml"), Home(Path("store")))
@@ -80,7 +80,8 @@ def test_a_policy_job_is_counted_and_nothing_is_written() -> None:
 
 
 def test_dynamic_sampling_gives_a_range() -> None:
-    """At least as many rounds as hold the groups wanted: 12 of 5 are 3 rounds; at most all 8."""
+    """The lower bound is the number of rounds that contain the wanted groups, 3 for 12 at 5 per
+    round; the upper bound is all 8."""
     rolled = {"groups": 12, "group_size": 4, "dynamic": {"round_groups": 5, "most_rounds": 8}}
     told = plan(POLICY | {"rollouts": rolled}).content["rollouts"]
     assert told["groups_a_step"] == {"least": 15, "most": 40, "size": 4}
@@ -88,7 +89,7 @@ def test_dynamic_sampling_gives_a_range() -> None:
 
 
 def test_evaluations_within_the_training() -> None:
-    """After 0, 2, 4 and the fifth step; of 7 tasks, 3 trials each."""
+    """Evaluations are after 0, 2, 4 and the fifth step, with 7 tasks of 3 trials each."""
     asked = {"split": "test", "every": 2, "limit": 7, "trials": 3}
     told = plan(POLICY | {"evaluation": asked}).content["held-out"]
     assert (told["evaluations"], told["attempts"]) == (4, 4 * 7 * 3)
@@ -104,7 +105,7 @@ def test_the_reference_takes_memory_only_with_a_kl() -> None:
 
 
 def test_a_file_of_conversations_is_counted() -> None:
-    """Ten rows, four a step, two epochs: three steps twice."""
+    """Ten rows at four per step and two epochs give three steps twice."""
     assert "no file said.jsonl" in whats(plan(FILE))
     Path("said.jsonl").write_text('{"messages": []}\n' * 10)
     found = plan(FILE)
@@ -116,7 +117,7 @@ def test_a_file_of_conversations_is_counted() -> None:
 
 
 def test_what_a_guard_would_leave_out_is_told(new_catalog: NewCatalog) -> None:
-    """With its reason; a guard that has no embedder is told as not run."""
+    """The plan has the reason; a guard without an embedder is reported as not run."""
     row = {"task_set_id": "task_set:1", "task_id": "t", "split": "test", "status": "accepted"}
     with new_catalog(Home(Path("store"))) as catalog:
         commit(catalog, {"tasks": [row | {"question": "Who dug the lake of Ulm?"}]})
@@ -180,7 +181,7 @@ def test_what_is_missing_is_named_with_what_to_do(
 
 
 def test_weights_in_shards_are_weights(tmp_path: Path) -> None:
-    """Counted over all of them; without their index, or a shard, they are none."""
+    """All shards are counted; without their index, or a shard, the weights count as missing."""
     folder = split_checkpoint(POCKET, tmp_path / "sharded", 3)
     sharded = {"pocket": POCKET_ENTRY | {"checkpoint": str(folder)}}
     found = plan(POLICY, sharded)
@@ -196,8 +197,8 @@ def test_weights_in_shards_are_weights(tmp_path: Path) -> None:
 def test_a_model_of_the_hub_is_looked_for_in_its_cache(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """By an entry, or as the base itself; what is not there is not fetched, and its size is that
-    of its name."""
+    """The model is named by an entry or as the base itself; a missing model is not downloaded, and
+    its size follows from its name."""
     monkeypatch.setenv("HF_HUB_CACHE", str(tmp_path / "hub"))
     entry = {"pocket": POCKET_ENTRY | {"checkpoint": "Qwen/Qwen3-8B@main"}}
     found = plan(POLICY, entry)
@@ -227,7 +228,8 @@ def test_a_card_that_is_too_small_is_missing(tmp_path: Path) -> None:
 
 
 def test_a_checkpoint_of_the_same_settings_is_named(new_catalog: NewCatalog) -> None:
-    """Of another base or with another setting it is not, nor for another name of the job."""
+    """A checkpoint of another base or with another setting is not named; the job's name has no
+    effect."""
     policy, fixed = PolicyJob.model_validate(POLICY), TrainJob.model_validate(FILE)
     base = weights_id(POCKET)
     cards = {

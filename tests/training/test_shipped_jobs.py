@@ -1,6 +1,7 @@
-"""The jobs of deployments/training: each plans, and the papers' numbers are as published.
+"""Tests of the jobs of deployments/training: each can be planned, and the papers' numbers are as
+published.
 
-Their figures are asserted by hand, so that a change of a file is a change here too.
+Their figures are written out here, so that a change of a file requires a change of this test.
 """
 
 import json
@@ -33,7 +34,7 @@ TWINS = {
 
 
 def registry_of(name: str) -> Path:
-    """The shipped registry that a job's comment names."""
+    """Return the shipped registry that a job's comment names."""
     which = "papers" if name in PAPERS else "small"
     return DEPLOYMENTS / f"models-{which}.yaml"
 
@@ -47,7 +48,7 @@ def planned(path: Path) -> tuple[int, dict[str, Any]]:
 
 @pytest.fixture(autouse=True)
 def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """An empty folder, a models environment, no GPU, no key."""
+    """Set up an empty folder, a models environment, no GPU and no key."""
     (tmp_path / "python").touch()
     (tmp_path / "gpus.yaml").write_text("gpus: []")
     monkeypatch.setenv("TUTTI_MODELS_PYTHON", str(tmp_path / "python"))
@@ -61,7 +62,7 @@ def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize("path", JOBS, ids=lambda path: path.stem)
 def test_a_shipped_job_plans(path: Path, tmp_path: Path) -> None:
-    """Whole, also where weights are missing; and it starts and writes nothing."""
+    """The plan is complete, also if weights are missing; it starts and writes nothing."""
     code, told = planned(path)
     assert (code == 0) == (told["missing"] == [])
     assert told["job"] == path.stem
@@ -76,7 +77,7 @@ def test_a_policy_job_of_the_pocket_model_could_start(name: str) -> None:
 
 @pytest.mark.parametrize("name", sorted(PAPERS))
 def test_a_papers_job_lacks_its_weights_here(name: str) -> None:
-    """And its size is known all the same."""
+    """The model's size is known nevertheless."""
     code, told = planned(FOLDER / f"{name}.yaml")
     base = told["base"]["name"]
     assert code == 1 and told["could_start"] is False
@@ -103,7 +104,7 @@ def policy(name: str) -> PolicyJob:
 
 
 def test_the_numbers_of_orchestrator_grpo() -> None:
-    """train_orchestrator.sh."""
+    """The source is train_orchestrator.sh."""
     job = policy("orchestrator-grpo")
     assert (job.rollouts.groups, job.rollouts.group_size, job.rollouts.staleness) == (16, 8, 0)
     assert job.objective_settings == {"low": 0.2, "high": 0.28, "dual": 10, "kl": 1e-4}
@@ -121,7 +122,7 @@ def test_the_numbers_of_orchestrator_grpo() -> None:
 
 
 def test_the_numbers_of_epo_sotopia() -> None:
-    """examples/train_epo, preprocessing.py and prm.py."""
+    """The sources are examples/train_epo, preprocessing.py and prm.py."""
     job = policy("epo-sotopia")
     assert (job.objective, job.base, job.lora) == ("epo", "Meta-Llama-3-8B-Instruct", None)
     optimizer = job.optimizer
@@ -140,7 +141,7 @@ def test_the_numbers_of_epo_sotopia() -> None:
 
 
 def test_the_numbers_of_dapo_math() -> None:
-    """arXiv 2503.14476, 4.1, and run_dapo_qwen2.5_32b.sh."""
+    """The sources are arXiv 2503.14476, 4.1, and run_dapo_qwen2.5_32b.sh."""
     job = policy("dapo-math")
     assert (job.objective, job.base) == ("dapo", "Qwen2.5-32B")
     assert (job.rollouts.groups, job.rollouts.group_size) == (512, 16)
@@ -160,7 +161,7 @@ def test_the_numbers_of_dapo_math() -> None:
 
 
 def test_the_numbers_of_dataenvgym_sft() -> None:
-    """configs/llama_factory/llama3_lora_sft."""
+    """The source is configs/llama_factory/llama3_lora_sft."""
     job = read_any_job(FOLDER / "dataenvgym-sft.yaml")
     assert isinstance(job, TrainJob) and job.lora is not None
     assert (job.base, job.objective, job.epochs) == ("gemma-2-2b-it", "sft", 3)

@@ -1,4 +1,4 @@
-"""A trainer's log is read as it grows, each report once."""
+"""Tests that a trainer's log is read as it grows, each report once."""
 
 import json
 from pathlib import Path
@@ -12,7 +12,7 @@ from tutti.tasks.training.jobs.stage import ReportLog
 
 
 def test_only_what_is_new_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Bytes read are bytes written: a log of n steps is not read n times."""
+    """Bytes read equal bytes written: a log of n steps is not read n times."""
     log, read, seen = tmp_path / "log", 0, []
     reports = ReportLog(log)
     assert reports.new() == [], "the trainer has not started"
@@ -23,7 +23,7 @@ def test_only_what_is_new_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
         known = file.read
 
         class Counted:
-            """The file, its reads counted."""
+            """File that counts its reads."""
 
             def __enter__(self) -> "Counted":
                 return self
@@ -53,7 +53,7 @@ def test_only_what_is_new_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
 
 
 def test_an_incomplete_line_waits_for_its_end(tmp_path: Path) -> None:
-    """Also one that is cut within a character of several bytes."""
+    """The line may be truncated within a multi-byte character."""
     log = tmp_path / "log"
     reports = ReportLog(log)
     whole = json.dumps({"step": 1, "note": "é"}, ensure_ascii=False).encode() + b"\n"
@@ -65,7 +65,7 @@ def test_an_incomplete_line_waits_for_its_end(tmp_path: Path) -> None:
 
 
 def test_other_lines_are_no_reports(tmp_path: Path) -> None:
-    """A warning, a traceback, and a report into which another line was written."""
+    """Examples are a warning, a traceback, and a report into which another line was written."""
     log = tmp_path / "log"
     log.write_text('Warning: x\n{"step": 1}\n{"step": 2, Warning\n[1]\n{"step": 3}\n')
     assert ReportLog(log).new() == [{"step": 1}, {"step": 3}]

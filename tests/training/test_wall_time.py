@@ -1,4 +1,5 @@
-"""The limit is Slurm's or the job's, whichever is sooner; its end is told by the exit code."""
+"""Tests of the time limit: it is Slurm's or the job's, whichever is sooner, and the exit code
+reports it."""
 
 from pathlib import Path
 from typing import Any
@@ -52,7 +53,7 @@ def test_a_limit_that_is_no_time_is_told(monkeypatch: pytest.MonkeyPatch) -> Non
 def test_the_trainers_end_becomes_the_verbs_exit_code(
     tmp_path: Path, new_catalog: NewCatalog, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Not a failure; and no half of a checkpoint is left."""
+    """The trainer's end is not a failure, and no partial checkpoint is left."""
     python = tmp_path / "python"
     python.write_text("#!/bin/sh\necho '{\"saved\": 7}'\nexit 5\n")
     python.chmod(0o755)

@@ -1,4 +1,5 @@
-"""Calls written as text: read as the dialect has them, or an error; never guessed."""
+"""Tests of tool calls written as text: they are read by the dialect's rules or reported as errors,
+never guessed."""
 
 import json
 from typing import Any
@@ -28,7 +29,7 @@ CALLS = st.lists(
 
 
 def write(calls: list[tuple[str, dict[str, Any]]], dialect: Dialect) -> str:
-    """As a model of that dialect writes them."""
+    """Return the calls as a model of that dialect writes them."""
     if dialect == "hermes":
         texts = [json.dumps({"name": n, "arguments": a}).replace("<", "\\u003c") for n, a in calls]
         return "".join(f"<tool_call>\n{text}\n</tool_call>" for text in texts)
@@ -43,7 +44,7 @@ def write(calls: list[tuple[str, dict[str, Any]]], dialect: Dialect) -> str:
 def test_what_was_written_is_read(
     dialect: Dialect, calls: list[tuple[str, dict[str, Any]]]
 ) -> None:
-    """Names, arguments and order; ids differ."""
+    """Names, arguments and order survive a round trip; ids differ."""
     read = read_calls(write(calls, dialect), dialect, "c")
     assert read.errors == () and read.content == ""
     functions = [call["function"] for call in read.calls]
@@ -54,7 +55,8 @@ def test_what_was_written_is_read(
 @pytest.mark.parametrize("dialect", ["openai", "hermes", "llama", "json"])
 @given(text=st.text(max_size=200))
 def test_any_text_is_read_without_an_exception(dialect: Dialect, text: str) -> None:
-    """It is content, calls or errors; text without a mark of a call stays as it is."""
+    """Any text is parsed into content, calls or errors; text without a call marker stays
+    unchanged."""
     read = read_calls(text, dialect, "c")
     if not read.calls and not read.errors:
         assert read.content.strip() == text.strip()
@@ -73,13 +75,14 @@ def test_any_text_is_read_without_an_exception(dialect: Dialect, text: str) -> N
     ],
 )
 def test_half_a_call_is_an_error(text: str, dialect: Dialect, error: str) -> None:
-    """Cut by the token limit, or made wrong."""
+    """A call that is truncated by the token limit or malformed is an error."""
     read = read_calls(text, dialect, "c")
     assert read.calls == () and error in read.errors[0]
 
 
 def test_what_is_said_beside_calls_is_kept() -> None:
-    """In every dialect that allows it; a fenced example that names no tool is text."""
+    """Text beside calls is kept in every dialect that allows it, and a fenced example that names no
+    tool is text."""
     assert (
         read_calls('Hm.<|python_tag|>{"name": "a", "parameters": {}}', "llama", "c").content
         == "Hm."

@@ -1,4 +1,4 @@
-"""The client of model calls against engines of bytes: whatever comes, in whatever pieces."""
+"""Tests of the model-call client against an engine that sends raw bytes."""
 
 import asyncio
 import time
@@ -50,20 +50,19 @@ ASKED = [{"role": "user", "content": "hello"}]
 
 @pytest.fixture
 async def engine() -> AsyncIterator[RawEngine]:
-    """An engine of bytes."""
+    """Run an engine that sends raw bytes."""
     async with raw_engine() as engine:
         yield engine
 
 
 @pytest.fixture
 async def client(engine: RawEngine) -> AsyncIterator[Client]:
-    """The client of it."""
     async with Client(engine.url) as client:
         yield client
 
 
 def model_of(client: Client) -> GatewayModel:
-    """A caller that does not try again."""
+    """Return a model caller that does not retry."""
     return GatewayModel(client, "m", CallOrigin("p", "cell:1"), Sampling(), retry=Retry({}))
 
 
@@ -72,7 +71,8 @@ def model_of(client: Client) -> GatewayModel:
 async def test_an_answer_in_any_frame_and_pieces_is_whole(
     engine: RawEngine, client: Client, chunked: bool, bytewise: bool
 ) -> None:
-    """With its length or in chunks, at once or byte by byte; the connection is kept."""
+    """A response is read whole with a content length or chunked, at once or byte by byte, and the
+    connection is kept."""
     body = whole(COMPLETION).partition(b"\r\n\r\n")[2]
     sent = whole(COMPLETION)
     if chunked:
@@ -88,7 +88,8 @@ async def test_an_answer_in_any_frame_and_pieces_is_whole(
 
 
 async def test_a_call_says_whose_it_is(engine: RawEngine, client: Client) -> None:
-    """Program, cell, step, role and a call id of its own; the answer's figures are the reply's."""
+    """A call carries its program, cell, step, role and its own call id, and the reply has the
+    figures of the response."""
     told = "X-Tutti-Held-S: 1.5\r\nX-Tutti-Cost-Usd: 0.25\r\n"
     engine.reply = answering(whole(COMPLETION, headers=told))
     model = GatewayModel(client, "m", CallOrigin("p:1", "cell:1", "judge"), Sampling())
@@ -111,7 +112,7 @@ async def test_a_call_says_whose_it_is(engine: RawEngine, client: Client) -> Non
 async def test_an_unknown_price_is_not_zero(
     engine: RawEngine, client: Client, head: str, usd: float | None
 ) -> None:
-    """The gateway leaves the header out where it knows no price."""
+    """The gateway omits the header if it knows no price."""
     engine.reply = answering(whole(COMPLETION, headers=head))
     model = GatewayModel(client, "m", CallOrigin("p:1", "cell:1", "judge"), Sampling())
     assert (await model.complete(ASKED, [], 1)).cost_usd == usd
@@ -120,7 +121,7 @@ async def test_an_unknown_price_is_not_zero(
 async def test_the_first_token_is_timed_and_the_role_alone_is_none(
     engine: RawEngine, client: Client
 ) -> None:
-    """From the send, and from when the call was meant to start."""
+    """Time to first token is measured both from the send and from the call's intended start."""
     before_the_tokens: list[float] = []
 
     async def reply(_: ReceivedRequest, wire: Wire) -> None:
@@ -155,7 +156,7 @@ async def test_the_first_token_is_timed_and_the_role_alone_is_none(
     ],
 )
 async def test_what_a_first_token_is(engine: RawEngine, client: Client, first: bytes) -> None:
-    """Text, thought or a call of a tool, in any provider's form."""
+    """Text, reasoning or a tool call counts as the first token, in any provider's format."""
     engine.reply = streaming(ROLE, first, DONE)
     assert (await stream(client, [], b"{}")).first_token_at is not None
 
@@ -174,7 +175,7 @@ async def test_what_a_first_token_is(engine: RawEngine, client: Client, first: b
     ],
 )
 async def test_what_none_is(engine: RawEngine, client: Client, sent: bytes) -> None:
-    """A stream of it has no first token, and is read to its end all the same."""
+    """A stream of such pieces has no first token and is still read to its end."""
     engine.reply = streaming(sent, DONE)
     streamed = await stream(client, [], b"{}")
     assert streamed == StreamedAnswer(streamed.answer, None)
@@ -187,7 +188,7 @@ async def test_what_none_is(engine: RawEngine, client: Client, sent: bytes) -> N
 def test_wherever_a_stream_is_cut_the_token_comes_with_the_piece_that_ends_its_line(
     cuts: list[int],
 ) -> None:
-    """Not before, not later; nothing of the body is lost."""
+    """The token is reported neither earlier nor later, and no byte of the body is lost."""
     sent = ROLE + delta("one") + delta("two") + DONE
     ends = len(ROLE) + delta("one").index(b"\n") + 1
     places = [0, *sorted(min(cut, len(sent)) for cut in cuts), len(sent)]
@@ -206,7 +207,7 @@ def test_wherever_a_stream_is_cut_the_token_comes_with_the_piece_that_ends_its_l
 async def test_a_stream_of_one_endless_line_costs_no_more_than_its_bytes(
     engine: RawEngine, client: Client
 ) -> None:
-    """Each piece is looked at once: 8 MB in small pieces are read in a moment."""
+    """Each piece is examined once: 8 MB in small pieces are read quickly."""
     piece = chunk(b"data: " + b"x" * 4090) * 16
     engine.reply = answering(STREAM_HEAD, *[piece] * 128, LAST_CHUNK)
     async with asyncio.timeout(60):
@@ -215,7 +216,7 @@ async def test_a_stream_of_one_endless_line_costs_no_more_than_its_bytes(
 
 
 async def test_huge_bodies_go_both_ways(engine: RawEngine, client: Client) -> None:
-    """A prompt of 8 MB, an answer of 32 MB."""
+    """A prompt of 8 MB and a response of 32 MB are transferred."""
     engine.reply = answering(whole(b"y" * 32_000_000))
     answer = await client.post(COMPLETIONS, [], b"x" * 8_000_000)
     assert len(answer.body) == 32_000_000
@@ -223,8 +224,8 @@ async def test_huge_bodies_go_both_ways(engine: RawEngine, client: Client) -> No
 
 
 async def test_a_thousand_calls_are_under_way_at_once(engine: RawEngine, client: Client) -> None:
-    """No limit and no queue: the first answer goes out when the last request has come. The
-    connections serve a second thousand."""
+    """There is no limit and no queue: the first response is sent after the last request has
+    arrived. The connections serve a second thousand calls."""
     gate = asyncio.Event()
 
     async def reply(_: ReceivedRequest, wire: Wire) -> None:
@@ -245,7 +246,8 @@ async def test_a_thousand_calls_are_under_way_at_once(engine: RawEngine, client:
 async def test_a_connection_that_the_peer_closed_meanwhile_is_no_failure(
     engine: RawEngine, client: Client
 ) -> None:
-    """Closed after an answer that said it is kept: the next call goes out on a new one."""
+    """If the peer closes a connection after a keep-alive response, the next call uses a new
+    connection."""
     await client.post(COMPLETIONS, [], b"{}")
     engine.drop()
     assert (await client.post(COMPLETIONS, [], b"{}")).status == 200
@@ -255,7 +257,7 @@ async def test_a_connection_that_the_peer_closed_meanwhile_is_no_failure(
 async def test_idle_connections_are_not_kept_until_the_server_closes_them(
     engine: RawEngine, client: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Once a second what was idle for long is closed."""
+    """Connections that have been idle too long are closed once a second."""
     await client.post(COMPLETIONS, [], b"{}")
     monkeypatch.setattr("tutti.tasks.serving.wire.client.KEEP_IDLE_S", 0.0)
     monkeypatch.setattr("tutti.tasks.agents.models.client.SWEEP_S", 0.0)
@@ -264,7 +266,8 @@ async def test_idle_connections_are_not_kept_until_the_server_closes_them(
 
 
 async def test_a_cancelled_call_closes_its_connection(engine: RawEngine, client: Client) -> None:
-    """Before and after the head, so that the gateway stops working for it."""
+    """The connection is closed before and after the response head, so that the gateway stops
+    working for the call."""
     come, gone = asyncio.Semaphore(0), asyncio.Semaphore(0)
 
     async def reply(_: ReceivedRequest, wire: Wire) -> None:
@@ -293,7 +296,7 @@ async def test_a_cancelled_call_closes_its_connection(engine: RawEngine, client:
 async def test_a_call_that_takes_longer_than_it_may_is_a_failed_try(
     engine: RawEngine, client: Client
 ) -> None:
-    """Its connection is closed, so that the next call gets its own answer."""
+    """The connection is closed, so that the next call does not get the response of this one."""
     engine.reply = answering(STREAM_HEAD, pause_s=60.0)
     with pytest.raises(ModelCallFailed, match=r"no answer within 0\.05 s") as failed:
         await completion(client, [], b"{}", call_s=0.05)
@@ -306,7 +309,7 @@ async def test_a_call_that_takes_longer_than_it_may_is_a_failed_try(
 async def test_a_call_that_is_cancelled_as_it_connects_is_never_sent(
     engine: RawEngine, client: Client
 ) -> None:
-    """Its connection serves the next."""
+    """The connection is used for the next call."""
     call = asyncio.create_task(client.post(COMPLETIONS, [], b"{}"))
     await asyncio.sleep(0)
     call.cancel()
@@ -344,7 +347,6 @@ async def test_a_refused_connection_is_of_the_class_connection(engine: RawEngine
 async def test_a_status_is_the_failures_with_the_pause_that_was_asked_for(
     engine: RawEngine, client: Client
 ) -> None:
-    """And its words."""
     engine.reply = answering(whole({"error": "full"}, 503, "Retry-After: 7\r\n"))
     with pytest.raises(ModelCallFailed, match=r"HTTP 503: .*full") as failed:
         await model_of(client).complete(ASKED, [], 1)
@@ -352,7 +354,7 @@ async def test_a_status_is_the_failures_with_the_pause_that_was_asked_for(
 
 
 async def test_a_connection_that_fails_is_tried_again(engine: RawEngine, client: Client) -> None:
-    """By the rule of its class, as a new call."""
+    """A connection failure is retried as a new call, by the rule of its error class."""
 
     async def first_cut(_: ReceivedRequest, wire: Wire) -> None:
         if len(engine.asked) == 1:
@@ -373,14 +375,14 @@ async def test_a_connection_that_fails_is_tried_again(engine: RawEngine, client:
 async def test_an_answer_without_a_message_is_a_failure(
     engine: RawEngine, client: Client, body: bytes
 ) -> None:
-    """Of the server, and said in its words."""
+    """Such a response is a server failure, and the error quotes it."""
     engine.reply = answering(whole(body))
     with pytest.raises(ModelCallFailed, match="HTTP 200 without a message"):
         await model_of(client).complete(ASKED, [], 1)
 
 
 async def test_calls_under_way_fail_when_the_client_is_closed(engine: RawEngine) -> None:
-    """On new and kept connections, and while connecting; no call waits forever."""
+    """Calls on new, kept and still connecting connections fail; none waits forever."""
     gate = asyncio.Event()
 
     async def reply(_: ReceivedRequest, wire: Wire) -> None:
@@ -405,6 +407,6 @@ async def test_calls_under_way_fail_when_the_client_is_closed(engine: RawEngine)
 
 @pytest.mark.parametrize("url", ["127.0.0.1:1", "ftp://h", ""])
 def test_a_url_that_is_none_is_refused(url: str) -> None:
-    """When the client is made, not at its first call."""
+    """An invalid URL is refused when the client is constructed, not at its first call."""
     with pytest.raises(ValueError, match="not an http"):
         Client(url)

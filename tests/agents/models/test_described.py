@@ -1,4 +1,4 @@
-"""Tools told as text: what a model is shown can be read back as the calls that it made."""
+"""Tests of tools described as text: the calls shown to a model can be parsed back."""
 
 import json
 from typing import Any, get_args
@@ -21,7 +21,7 @@ JSON = st.recursive(
 
 
 def calling(*calls: tuple[str, Any], said: str = "") -> dict[str, Any]:
-    """An answer that calls tools, as the trajectory has it."""
+    """Return an assistant message that calls tools, as stored in the trajectory."""
     made = [
         {"id": f"c-{n}", "type": "function", "function": {"name": name, "arguments": text}}
         for n, (name, arguments) in enumerate(calls)
@@ -32,7 +32,7 @@ def calling(*calls: tuple[str, Any], said: str = "") -> dict[str, Any]:
 
 @pytest.mark.parametrize("dialect", WRITTEN)
 def test_the_instructions_have_every_tool_and_how_to_call_it(dialect: Dialect) -> None:
-    """The system's message grows; there is one where there was none."""
+    """The tool descriptions are appended to the system message, which is added if there is none."""
     told = as_text(ASKED, TOOL_SCHEMAS, dialect)
     assert told[1:] == ASKED[1:]
     text = told[0]["content"]
@@ -48,7 +48,7 @@ def test_the_instructions_have_every_tool_and_how_to_call_it(dialect: Dialect) -
                                 st.dictionaries(st.text(max_size=5), JSON, max_size=3)),
                       min_size=1, max_size=3))  # fmt: skip
 def test_calls_are_shown_as_they_can_be_read(dialect: Dialect, calls: Any) -> None:
-    """A dialect's text and its reader agree: names and arguments come back."""
+    """A dialect's writer and reader agree on names and arguments."""
     (told,) = as_text([calling(*calls)], [], dialect)
     assert told.keys() == {"role", "content"}
     read = read_calls(told["content"], dialect, "x")
@@ -60,7 +60,7 @@ def test_calls_are_shown_as_they_can_be_read(dialect: Dialect, calls: Any) -> No
 
 
 def test_results_of_one_turn_are_one_message_of_the_user() -> None:
-    """Templates of such models want the user and the assistant by turns."""
+    """Chat templates of such models require user and assistant messages to alternate."""
     results = [{"role": "tool", "tool_call_id": f"c-{n}", "content": f"r{n}"} for n in range(2)]
     turn = calling(("search", {"query": "a"}), ("search", {"query": "b"}), said="Let me look.")
     told = as_text([*ASKED, turn, *results], TOOL_SCHEMAS, "hermes")
@@ -70,5 +70,5 @@ def test_results_of_one_turn_are_one_message_of_the_user() -> None:
 
 
 def test_without_a_dialect_nothing_is_told() -> None:
-    """A model that takes no tools and writes no calls has none."""
+    """Without a dialect, no tools are described to the model."""
     assert as_text(ASKED, TOOL_SCHEMAS, "openai") == ASKED

@@ -1,4 +1,4 @@
-"""A call as it goes out, and an answer as it is kept."""
+"""Tests of the request that a model call sends and of the stored response."""
 
 import json
 from collections.abc import AsyncIterator, Mapping
@@ -34,13 +34,13 @@ QWEN: dict[str, Any] = {
 
 
 class Far:
-    """An endpoint that answers what a test says, and the calls to it."""
+    """Endpoint with scripted responses that records the calls to it."""
 
     def __init__(self, double: EngineDouble, client: Client) -> None:
         self.double, self.client = double, client
 
     def says(self, body: Any, status: int = 200) -> None:
-        """What it answers from now on."""
+        """Set the response for later calls."""
 
         async def reply(_: web.Request, __: Mapping[str, Any]) -> web.Response:
             return web.json_response(body, status=status)
@@ -48,19 +48,19 @@ class Far:
         self.double.reply = reply
 
     def model(self, sampling: Sampling | None = None) -> GatewayModel:
-        """A caller that does not try again."""
+        """Return a model caller that does not retry."""
         chosen = sampling or Sampling()
         return GatewayModel(self.client, "m", CallOrigin("p", "cell:1"), chosen, retry=Retry({}))
 
     @property
     def asked(self) -> dict[str, Any]:
-        """The last request's body."""
+        """Return the body of the last request."""
         return self.double.requests[-1][1]
 
 
 @pytest.fixture
 async def far() -> AsyncIterator[Far]:
-    """A running endpoint."""
+    """Run the endpoint."""
     double = EngineDouble()
     async with TestServer(double.application()) as server:
         async with Client(str(server.make_url("")).rstrip("/")) as client:
@@ -68,7 +68,8 @@ async def far() -> AsyncIterator[Far]:
 
 
 async def test_what_the_registry_says_is_in_the_request(far: Far) -> None:
-    """Its thinking switch, its own fields, none of those that it takes out."""
+    """The request has the registry entry's thinking switch and extra fields, and none of the fields
+    that the entry removes."""
     model = Model(**QWEN)
     await far.model(sampling_of(model, 0.7, 64, 5)).complete(ASKED, TOOL_SCHEMAS, 1)
     assert far.asked == {
@@ -83,7 +84,8 @@ async def test_what_the_registry_says_is_in_the_request(far: Far) -> None:
 
 
 def test_what_the_registry_says_is_in_the_agent() -> None:
-    """The dialect, and room for the answer; a narrower agent stays narrow."""
+    """The agent takes the dialect and the room for the reply from the registry; a smaller limit of
+    the agent is kept."""
     model = Model(**QWEN)
     agent = agent_of(model, Agent(calls_answer=True), max_tokens=100)
     assert (agent.dialect, agent.context_tokens, agent.calls_answer) == ("hermes", 924, True)
@@ -92,7 +94,7 @@ def test_what_the_registry_says_is_in_the_agent() -> None:
 
 
 async def test_a_model_without_tools_is_told_of_them(far: Far) -> None:
-    """The request has no `tools`; the instructions do."""
+    """The request has no `tools`; the instructions describe them."""
     model = Model(**QWEN | {"tools": False})
     await far.model(sampling_of(model, 0.0, 64, 5)).complete(ASKED, TOOL_SCHEMAS, 1)
     assert "tools" not in far.asked
@@ -104,7 +106,8 @@ async def test_a_model_without_tools_is_told_of_them(far: Far) -> None:
 async def test_what_a_model_thought_is_kept_and_sent_back_only_on_wish(
     far: Far, name: str, back: Any
 ) -> None:
-    """By either name; an answer that is empty but for its reasoning is no failure."""
+    """Reasoning is stored under either field name, and a reply that has nothing but reasoning is no
+    failure."""
     thought: dict[str, Any] = {name: "let me see"}
     far.says(completion("", **thought))
     model = far.model(Sampling(reasoning_field=back))
@@ -120,7 +123,7 @@ async def test_what_a_model_thought_is_kept_and_sent_back_only_on_wish(
 
 @pytest.mark.parametrize("odd", [None, "", 3, ["a"], {"text": "a"}])
 async def test_reasoning_of_an_odd_shape_is_left(far: Far, odd: Any) -> None:
-    """It is text, or it is not kept."""
+    """Reasoning that is not text is not stored."""
     far.says(completion("hi", reasoning_content=odd))
     reply = await far.model().complete(ASKED, [], 1)
     assert reply.message == {"role": "assistant", "content": "hi"}
@@ -138,14 +141,14 @@ async def test_reasoning_of_an_odd_shape_is_left(far: Far, odd: Any) -> None:
 async def test_a_prompt_that_is_too_long_is_no_failure_of_the_server(
     far: Far, status: int, text: str
 ) -> None:
-    """Each provider says it in its own words."""
+    """Each provider words this error differently."""
     far.says({"error": {"message": text}}, status)
     with pytest.raises(ContextExceeded):
         await far.model().complete(ASKED, [], 1)
 
 
 async def test_another_refusal_is_one(far: Far) -> None:
-    """With its status and the provider's words."""
+    """Any other refusal keeps its status and the provider's message."""
     far.says({"error": {"message": "temperature must be 1"}}, 400)
     with pytest.raises(ModelCallFailed, match=r"HTTP 400: .*temperature must be 1") as failed:
         await far.model().complete(ASKED, [], 1)
@@ -158,7 +161,7 @@ async def test_another_refusal_is_one(far: Far) -> None:
     [("orchestrator", "kept"), ("expert", "auxiliary"), ("judge", "auxiliary")],
 )
 async def test_who_stores_a_calls_messages_is_said(far: Far, role: str, kept: str) -> None:
-    """The sweep stores the agent's with the attempt, the gateway all others."""
+    """The sweep stores the agent's messages with the attempt; the gateway stores all others."""
     far.says(completion("hi"))
     origin = CallOrigin("p", "cell:1", role)
     model = GatewayModel(far.client, "m", origin, Sampling(), retry=Retry({}))

@@ -1,4 +1,4 @@
-"""Reasoning in a reply's text: what is the reply, by which setting, and what stays as it is."""
+"""Tests of separating reasoning from a reply's text, by setting."""
 
 from typing import Any
 
@@ -49,7 +49,8 @@ def test_what_is_the_reply(text: str, setting: str, expected: tuple[str, str] | 
 
 @given(PLAIN, PLAIN, st.sampled_from(sorted(TAGS)))
 def test_every_known_tag_separates_and_does_so_once(thought: str, reply: str, opening: str) -> None:
-    """Also by the name of its end; what is separated stays so."""
+    """Every known tag separates the reasoning once, also if it is named by its closing tag;
+    separating again changes nothing."""
     text = f"{opening}{thought}{TAGS[opening]}{reply}"
     assert separate(text, AUTO) == separate(text, TAGS[opening]) == (thought, reply.strip())
     assert separate(f"{opening}{thought}", AUTO) == (thought, "")
@@ -65,7 +66,7 @@ def test_a_text_without_a_tag_is_all_reply(text: str) -> None:
 
 @pytest.mark.parametrize("setting", [AUTO, OFF, "</think>"])
 def test_what_the_endpoint_separated_stays(setting: str) -> None:
-    """And a message without text."""
+    """Reasoning that the endpoint already separated, and a message without text, stay unchanged."""
     apart: dict[str, Any] = {"content": "Paris <think>", "reasoning": "x"}
     assert separated(apart, setting) == apart
     calls = {"content": None, "tool_calls": [{"id": "c1"}]}
@@ -80,7 +81,7 @@ def test_what_is_no_setting(setting: str) -> None:
 
 @pytest.mark.parametrize("text", ["</think>\n\nParis", "\n</think>Paris", "<think></think>Paris"])
 def test_an_empty_thought_is_separated_once(text: str) -> None:
-    """A stored message is read again with the same setting: its reply stays the reply."""
+    """Reading a stored message again with the same setting leaves its reply unchanged."""
     once = separated({"content": text}, "</think>")
     assert once == {"content": "Paris", "reasoning": ""}
     assert separated(once, "</think>") == once

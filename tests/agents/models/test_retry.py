@@ -1,4 +1,4 @@
-"""Another try where it helps, with limits by class, jitter and a deadline."""
+"""Tests of retries: limits by error class, jitter and a deadline."""
 
 from random import Random
 
@@ -11,7 +11,7 @@ from tutti.tasks.serving.wire import asked_pause_s
 
 @pytest.mark.parametrize("status", [400, 401, 402, 403, 404, 409, 422, 507])
 def test_what_does_not_pass_is_not_tried_again(status: int) -> None:
-    """A request that makes no sense makes none the second time."""
+    """An invalid request is not retried."""
     assert RETRY.pause_s(status, 1, None, 0.0, Random(0)) is None
 
 
@@ -19,7 +19,7 @@ def test_what_does_not_pass_is_not_tried_again(status: int) -> None:
     ("status", "tries"), [(CONNECTION, 3), (429, 6), (500, 2), (502, 3), (503, 4), (529, 4)]
 )
 def test_each_class_has_its_limit(status: int, tries: int) -> None:
-    """Pauses grow, and end."""
+    """Pauses grow up to a limit."""
     pauses = [RETRY.pause_s(status, failed, None, 0.0, Random(failed)) for failed in range(1, 9)]
     assert [pause is not None for pause in pauses] == [failed < tries for failed in range(1, 9)]
     known = [pause for pause in pauses if pause is not None]
@@ -34,7 +34,8 @@ def test_a_servers_wish_is_kept_but_not_beyond_the_deadline() -> None:
 
 
 def test_pauses_are_drawn_and_the_same_again() -> None:
-    """Jitter by the program's seed: different programs spread, one run is like the next."""
+    """Jitter is seeded by the program: different programs spread, and repeated runs are
+    identical."""
     drawn = [RETRY.pause_s(503, 1, None, 0.0, Random(seed)) for seed in range(5)]
     assert len(set(drawn)) == 5
     assert drawn == [RETRY.pause_s(503, 1, None, 0.0, Random(seed)) for seed in range(5)]
@@ -55,13 +56,14 @@ def test_pauses_are_drawn_and_the_same_again() -> None:
     ],
 )
 def test_retry_after_is_read(header: str | None, pause: float | None) -> None:
-    """Of a date that is over nothing is left, and of one that no clock knows nothing is read."""
+    """A date in the past gives a pause of 0, and an invalid date gives none."""
     assert asked_pause_s(header) == pause
 
 
 @pytest.mark.parametrize("tries", [1, 2, 3])
 async def test_whoever_calls_hears_of_each_failed_try(tries: int) -> None:
-    """With the pause before the next one, and without after the last."""
+    """The callback gets each failure with the pause before the next try, and without one after the
+    last."""
     heard: list[tuple[str, bool]] = []
     failures = iter([ModelCallFailed("first", 503), ModelCallFailed("second", 503)])
 

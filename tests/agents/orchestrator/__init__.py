@@ -1,1 +1,1 @@
-"""The orchestrator, played with scripted models: no server, no clock."""
+"""Tests of the orchestrator with scripted models, without a server or a clock."""

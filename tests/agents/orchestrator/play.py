@@ -22,7 +22,7 @@ PROBLEM: list[Message] = [
 
 
 class Script:
-    """A model that plays texts or messages in order; an exception in the list is raised."""
+    """Model that plays texts or messages in order; an exception in the list is raised."""
 
     def __init__(self, *replies: str | Message | Exception, cost_usd: float | None = 0.0) -> None:
         self.replies, self.cost_usd = list(replies), cost_usd
@@ -48,18 +48,17 @@ class Script:
         return Reply(message, f"call-{step}", 10, 0, 3, cost_usd=self.cost_usd)
 
     def prompt(self, place: int = -1) -> str:
-        """The last message of a prompt it was given."""
+        """Return the last message of the prompt at `place`."""
         return str(self.seen[place][-1]["content"])
 
 
 def call(name: str, alias: str | None = None, **others: Any) -> Message:
-    """An orchestrator's message with one call."""
     given = ({"model": alias} if alias else {}) | others
     return calls((name, json.dumps(given)))
 
 
 def calls(*made: tuple[str, str]) -> Message:
-    """A message with several calls: name and arguments as text."""
+    """Return a message with several calls, given as names and arguments in text form."""
     named = [
         {"id": f"id-{place}", "type": "function", "function": {"name": n, "arguments": given}}
         for place, (n, given) in enumerate(made)
@@ -68,13 +67,14 @@ def calls(*made: tuple[str, str]) -> Message:
 
 
 def expert(model: str, price: float = 1.0, **given: Any) -> dict[str, Any]:
-    """An expert as a file has it."""
+    """Return an expert's entry as in an agent file."""
     usual = {"latency_s": 1, "skills": f"{model} is good.", "max_tokens": 100}
     return {"model": model, "prices": {"prompt": price, "completion": price}} | usual | given
 
 
 def agent_file(**given: Any) -> AgentFile:
-    """A file with two experts a tool, cheap (2) and dear (1); `given` replaces its fields."""
+    """Return a file with two experts per tool, cheap (2) and expensive (1); `given` replaces its
+    fields."""
     tools = {
         "search": {
             "description": "Find.",
@@ -95,7 +95,7 @@ def agent_file(**given: Any) -> AgentFile:
 
 
 class Found:
-    """A search with scripted results that records its queries."""
+    """Search with scripted results that records its queries."""
 
     def __init__(self, *batches: Sequence[tuple[str, str]]) -> None:
         self.batches = list(batches)
@@ -113,7 +113,7 @@ class Found:
 
 
 class Runner:
-    """A sandbox that plays results."""
+    """Sandbox with scripted results."""
 
     def __init__(self, *results: SandboxResult) -> None:
         self.results = list(results)
@@ -125,7 +125,7 @@ class Runner:
 
 
 def experts_of(models: Mapping[str, Script]) -> Callable[[Expert], Script]:
-    """Experts by the model that the file names."""
+    """Map an expert to the scripted model that its file entry names."""
     return lambda expert: models[expert.model]
 
 
@@ -138,7 +138,7 @@ def play(
     own: Agent = Agent(),  # noqa: B008
     **limits: Any,
 ) -> tuple[Trajectory, Orchestrator]:
-    """One attempt through the agent loop."""
+    """Run one attempt through the agent loop."""
     made = Orchestrator(
         file or agent_file(),
         PROBLEM,

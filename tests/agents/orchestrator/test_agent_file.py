@@ -1,4 +1,5 @@
-"""Agent files: checked with file, field and value; the shipped ones hold the reference's caps."""
+"""Tests of agent files: errors name file, field and value, and the shipped files have the
+reference's caps."""
 
 from pathlib import Path
 from typing import Any
@@ -17,7 +18,7 @@ def written(folder: Path, content: Any, name: str = "mine.yaml") -> Path:
 
 
 def test_every_shipped_file_is_read() -> None:
-    """By name; most can answer questions, and take part in dialogues."""
+    """Every shipped file is read by name; most can answer questions and take part in dialogues."""
     shipped = ["negotiation", "pocket", "thunderagent-hle", "toolorchestra", "toolorchestra-frames"]
     assert known_agents() == shipped
     for name in known_agents():
@@ -62,7 +63,8 @@ FRAMES = {
 def test_the_presets_have_the_reference_caps(
     name: str, own: tuple[int, ...], caps: dict[str, tuple[int | None, ...]], results: int
 ) -> None:
-    """Document characters, tokens of work, tokens in all; of the orchestrator, answers too."""
+    """The caps are document characters, work tokens and total tokens, and for the orchestrator also
+    answers."""
     file = read_agent(name)
     prompt = file.prompt
     assert own == (
@@ -101,7 +103,7 @@ def test_errors_name_file_field_and_value(
 
 
 def test_prices_for_one_token_and_exchanged_columns_are_refused(tmp_path: Path) -> None:
-    """The reference had prices ten times too low in one of five tables, unseen."""
+    """One of the reference's five price tables was ten times too low, which went unnoticed."""
     for prices in ({"prompt": 1.25e-6, "completion": 1e-5}, {"prompt": 10, "completion": 1.25}):
         tools = {"answer": {"description": "x", "experts": {"a": expert("m", prices=prices)}}}
         with pytest.raises(AgentFileError, match=r"tools\.answer\.experts\.a\.prices"):
@@ -109,7 +111,7 @@ def test_prices_for_one_token_and_exchanged_columns_are_refused(tmp_path: Path) 
 
 
 def test_an_alias_names_one_expert(tmp_path: Path) -> None:
-    """Who did what could not be told otherwise."""
+    """A duplicate alias would make it unclear which expert did what."""
     tool = {"description": "x", "experts": {"a": expert("m")}}
     path = written(tmp_path, {"system": "s", "tools": {"answer": tool, "enhance_reasoning": tool}})
     with pytest.raises(AgentFileError, match="twice: a"):
@@ -117,7 +119,7 @@ def test_an_alias_names_one_expert(tmp_path: Path) -> None:
 
 
 def test_a_file_extends_another(tmp_path: Path) -> None:
-    """It states what differs, at any depth; null takes a tool away."""
+    """The file states the differences at any depth; null removes a tool."""
     change = {"answer": {"experts": {"answer-1": {"model": "mine"}}}, "search": None}
     path = written(tmp_path, {"extends": "toolorchestra", "tools": change})
     file, base = read_agent(path), read_agent("toolorchestra")
@@ -146,7 +148,7 @@ def test_files_that_cannot_be_read(tmp_path: Path) -> None:
 
 
 def test_what_a_file_says_decides_its_id() -> None:
-    """It is part of what a cell is."""
+    """The id is part of a cell's identity."""
     assert agent_file().agent_id == agent_file().agent_id
     assert agent_file().agent_id != agent_file(calls_a_turn=2).agent_id
     assert agent_file(must_call=True).request == {"tool_choice": "required"}

@@ -1,4 +1,5 @@
-"""Calls of experts: what they took is added up, and token lengths are learned by model."""
+"""Tests of expert calls: usage is summed, and the characters per token are learned for each
+model."""
 
 import asyncio
 
@@ -44,6 +45,6 @@ def test_an_image_is_no_measure_of_text() -> None:
 
 
 def test_the_most_that_a_call_may_cost() -> None:
-    """All of its reply, and a prompt of eight tokens beside its text's."""
+    """The highest cost is the full reply length plus the prompt's text with eight tokens added."""
     most = TokenMeasures().most_usd(SMALL, [{"role": "user", "content": "x" * 30}])
     assert most == (18 * 2.0 + 1000 * 2.0) / 1e6

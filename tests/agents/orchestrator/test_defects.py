@@ -1,6 +1,6 @@
-"""Defects of the reference that this orchestrator does not have, each by what it did.
+"""Tests of defects of the reference that this orchestrator does not have.
 
-More of them are beside what they are about: errors of programs, infinite waits, dropped tools and
+Other defects are tested with their subjects: errors of programs, infinite waits, dropped tools and
 hidden sentences in dialogues, prices for one token, split characters.
 """
 
@@ -27,7 +27,8 @@ CODE = "```python\nprint(7)\n```"
 
 
 def test_a_broken_call_does_not_repeat_the_one_before() -> None:
-    """There, arguments that were no JSON left those of the last call in place."""
+    """In the reference, arguments that were invalid JSON left those of the previous call in
+    place."""
     orchestrator = Script(
         call("enhance_reasoning", "reasoner-2"),
         calls(("enhance_reasoning", "{broken")),
@@ -40,7 +41,7 @@ def test_a_broken_call_does_not_repeat_the_one_before() -> None:
 
 
 def test_a_second_search_is_allowed_and_the_same_tool_twice() -> None:
-    """FRAMES took `search` away as soon as one document was there."""
+    """FRAMES removed `search` as soon as there was one document."""
     orchestrator = Script(*[call("search", "search-2")] * 2, call("answer", "answer-2"))
     models = {"small": Script("<query>one thing</query>", "<query>another</query>", "\\boxed{7}")}
     search = Found([("1", "First.")], [("2", "Second.")])
@@ -50,7 +51,7 @@ def test_a_second_search_is_allowed_and_the_same_tool_twice() -> None:
 
 
 def test_the_models_name_changes_no_prompt() -> None:
-    """There, prompts, caps and arguments went by substrings of the model's name."""
+    """In the reference, prompts, caps and arguments depended on substrings of the model's name."""
     seen = []
     for name in ("gpt-5", "some-qwen-tune", "/models/claude"):
         tools = {"answer": {"description": "x", "experts": {"a": expert(name, skills="Good.")}}}
@@ -62,7 +63,7 @@ def test_the_models_name_changes_no_prompt() -> None:
 
 @pytest.mark.parametrize("alias", ["reasoner-1", "reasoner-2"])
 def test_programs_of_every_expert_run(alias: str) -> None:
-    """FRAMES read the program of any expert but Claude as nothing, and so ran none."""
+    """FRAMES parsed programs of Claude only and ran none of any other expert."""
     models = {"big": Script(CODE), "coder": Script(CODE), "small": Script("\\boxed{7}")}
     runner = Runner(SandboxResult("7\n", "ok", 0.1))
     play(
@@ -72,7 +73,7 @@ def test_programs_of_every_expert_run(alias: str) -> None:
 
 
 def test_a_program_sees_none_of_our_environment(monkeypatch: pytest.MonkeyPatch) -> None:
-    """There it inherited the API keys, with the network on."""
+    """In the reference, a program inherited the API keys and had network access."""
     monkeypatch.setenv("OPENAI_API_KEY", "secret-of-ours")
     code = "```python\nimport os\nprint(sorted(os.environ), os.getcwd())\n```"
     models = {"coder": Script(code), "small": Script("\\boxed{7}")}
@@ -85,7 +86,7 @@ def test_a_program_sees_none_of_our_environment(monkeypatch: pytest.MonkeyPatch)
 
 
 def test_costs_are_counted_in_dollars_a_million() -> None:
-    """Of five price tables one was ten times too low, and none was used."""
+    """One of the reference's five price tables was ten times too low, and none was used."""
     file = read_agent("toolorchestra")
     assert file.tools.answer is not None
     prices = file.tools.answer.experts["answer-1"].prices
@@ -93,7 +94,8 @@ def test_costs_are_counted_in_dollars_a_million() -> None:
 
 
 def test_the_same_replies_give_the_same_prompts_in_whatever_order_they_come() -> None:
-    """Calls of one turn end when they end; what they add is entered in the calls' own order."""
+    """Parallel calls of one turn may end in any order; their results are entered in the order of
+    the calls."""
     turn = calls(*[("search", f'{{"model": "search-{n}"}}') for n in (1, 2)])
 
     def prompt(slow: str) -> str:

@@ -1,4 +1,5 @@
-"""Draws: reproducible by seed and task, one factor a model, nothing else changed."""
+"""Tests of random draws: reproducible by seed and task, one factor per model, nothing else
+changed."""
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -25,7 +26,7 @@ def test_a_file_without_draws_is_as_it_is() -> None:
 @settings(max_examples=settings().max_examples // 3, deadline=None)
 @given(st.integers(0, 10**9), st.text(max_size=8))
 def test_the_same_seed_and_task_draw_the_same(seed: int, task: str) -> None:
-    """And whatever is drawn keeps every promise of the file."""
+    """Every draw also satisfies the constraints of the file."""
     file = agent_file(draw=DRAW)
     one = drawn(file, seed, task)
     assert one == drawn(file, seed, task)
@@ -41,7 +42,7 @@ def test_the_same_seed_and_task_draw_the_same(seed: int, task: str) -> None:
 
 
 def test_samples_differ() -> None:
-    """Over many tasks every model stands behind an alias, and numbers of experts vary."""
+    """Over many tasks every model appears behind an alias, and the number of experts varies."""
     many = [drawn(agent_file(draw=DRAW), 0, f"task-{n}") for n in range(50)]
     behind = {experts(one)["answer-1"][0] for one in many if "answer-1" in experts(one)}
     assert behind == {"big", "small"}
@@ -49,7 +50,7 @@ def test_samples_differ() -> None:
 
 
 def test_words_are_drawn_and_another_draw_does_not_change_them() -> None:
-    """Each feature has its own stream."""
+    """Each feature has its own random stream."""
     said = ["One.", "Two.", "Three."]
     tools = {
         "answer": {

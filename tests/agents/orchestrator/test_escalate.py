@@ -1,4 +1,5 @@
-"""Verify and escalate: refused answers go to more expensive experts, within the budget."""
+"""Tests of verification and escalation: refused answers go to more expensive experts, within the
+budget."""
 
 import asyncio
 
@@ -34,7 +35,7 @@ RIGHT, WRONG = "Fine.\nVerdict: right", "Off by one.\nVerdict: wrong"
 def settle(
     models: dict[str, Script], alias: str, budget_usd: float | None, tool: Tool = TOOL
 ) -> tuple[AnswerOutcome, float]:
-    """The outcome and its cost."""
+    """Return the outcome and its cost."""
     measures = TokenMeasures()
     consultation = Consultation(experts_of(models), measures, 1)
     answering = AnswerTool(tool, PROBLEM, (), last_boxed, consultation, measures)
@@ -53,8 +54,8 @@ def test_without_a_budget_nobody_else_is_asked() -> None:
 def test_a_call_of_unknown_cost_takes_its_highest_possible_cost_from_the_budget(
     price: float | None, asked: list[str]
 ) -> None:
-    """The budget has room for the most of one call. The next is made only if this one is known to
-    have cost less."""
+    """The budget covers the highest cost of one call. The next call is sent only if this one is
+    known to have cost less."""
     models = {
         "small": Script("no box", RIGHT),
         "mid": Script("no box", cost_usd=price),
@@ -65,7 +66,8 @@ def test_a_call_of_unknown_cost_takes_its_highest_possible_cost_from_the_budget(
 
 
 def test_a_verified_answer_stands() -> None:
-    """The verifier is the cheapest with another model."""
+    """An answer that the verifier accepts is final; the verifier is the cheapest expert with
+    another model."""
     settled, _ = settle({"small": Script("\\boxed{1}"), "mid": Script(RIGHT)}, "cheap", 1.0)
     assert settled == AnswerOutcome("\\boxed{1}", "cheap", ())
     settled, _ = settle({"big": Script("\\boxed{1}"), "small": Script(RIGHT)}, "dear", 1.0)
@@ -85,7 +87,7 @@ def test_a_refused_answer_goes_to_the_next_dearer_with_the_reason() -> None:
 
 
 def test_the_dearest_has_the_last_word() -> None:
-    """Refused or not: there is no other."""
+    """The most expensive expert's answer is final, whether refused or not."""
     settled, _ = settle({"big": Script("\\boxed{3}"), "small": Script(WRONG)}, "dear", 1.0)
     assert settled == AnswerOutcome("\\boxed{3}", "dear", ())
 
@@ -99,14 +101,14 @@ def test_an_unreadable_answer_is_refused_without_a_verifier() -> None:
 
 
 def test_an_expert_without_room_is_passed_over() -> None:
-    """The last answer stands."""
+    """An expert whose context is too small is skipped, and the last answer is final."""
     models = {"small": Script("\\boxed{1}"), "mid": Script(ContextExceeded("full"))}
     settled, _ = settle(models, "cheap", 1.0)
     assert settled == AnswerOutcome("\\boxed{1}", "cheap", ())
 
 
 def test_nothing_begins_that_might_cost_more_than_is_left() -> None:
-    """A verifier's 1,000 tokens at 2 USD a million are 0.002."""
+    """A verifier's 1,000 tokens at 2 USD per million cost 0.002 USD."""
     settled, cost = settle({"small": Script("\\boxed{1}", cost_usd=0.5)}, "cheap", 0.0019)
     assert settled.alias == "cheap" and cost == 0.5, "the first answer is not on this budget"
 
@@ -120,7 +122,7 @@ def test_nothing_begins_that_might_cost_more_than_is_left() -> None:
 def test_further_calls_never_cost_more_than_the_budget(
     budget: float, replies: list[str], used: float
 ) -> None:
-    """As long as a call costs at most what its tokens can: whatever anybody says."""
+    """This holds for all replies if a call costs at most what its tokens can cost."""
     spent: list[float] = []
 
     class Charging(Script):
@@ -140,7 +142,7 @@ def test_further_calls_never_cost_more_than_the_budget(
 
 @pytest.mark.parametrize("alias", ["cheap", "dear"])
 def test_a_single_model_verifies_itself(alias: str) -> None:
-    """Better than nothing, where there is no other."""
+    """With a single model, the model verifies its own answers."""
     experts = {"dear": expert("one", 8.0), "cheap": expert("one", 1.0)}
     tool = Tool.model_validate({"description": "x", "experts": experts})
     settled, _ = settle({"one": Script("\\boxed{1}", RIGHT)}, alias, 1.0, tool)

@@ -1,4 +1,5 @@
-"""Evidence under caps: the best and the latest stay, whole, and no character is cut."""
+"""Tests of evidence under caps: the best and the latest pieces stay whole, and no character is
+split."""
 
 import pytest
 from hypothesis import given, settings
@@ -21,7 +22,7 @@ from tutti.tasks.agents.tools.retrieve import Hit
 
 
 def searched(*texts: str, query: str = "q") -> SearchNote:
-    """Best first."""
+    """Return a search note whose documents are ordered best first."""
     hits = tuple(Hit(f"d-{text[:5]}", text, 1 / place) for place, text in enumerate(texts, 1))
     return SearchNote("search-1", (query,), hits)
 
@@ -31,13 +32,14 @@ def tokens(text: str) -> float:
 
 
 def test_documents_stand_worst_first() -> None:
-    """The best of the last search is nearest to the end; one found again moves to its new place."""
+    """The best document of the last search is nearest to the end, and a document that is returned
+    again moves to its new place."""
     notes: list[Note] = [searched("best", "good", "poor"), searched("better", "poor")]
     assert [hit.text for hit in documents(notes)] == ["good", "best", "poor", "better"]
 
 
 def test_code_stands_with_its_output_and_its_error() -> None:
-    """The reference threw stderr away, and a program that printed nothing left no trace."""
+    """The reference discarded stderr, and a program without output left no trace."""
     notes: list[Note] = [
         ProgramNote("reasoner-1", "1/0", "Traceback\nZeroDivisionError: division by zero", "error"),
         ProgramNote("reasoner-2", "x = 1", "", "ok"),
@@ -66,7 +68,8 @@ def test_programs_outlive_documents_and_the_best_document_outlives_the_worst() -
 
 
 def test_each_cap_counts() -> None:
-    """Answers within theirs, answers and programs within work, documents by characters."""
+    """Answers have their own cap, answers and programs share the work cap, and documents are capped
+    by characters."""
     answers = [RefusedAnswer("answer-1", f"number {n}", "no") for n in range(20)]
     text = evidence(answers, Caps(answers_tokens=30), "", tokens)
     assert "number 19" in text and "number 5" not in text
@@ -79,7 +82,7 @@ def test_each_cap_counts() -> None:
 
 @pytest.mark.parametrize("cap", ["answers_tokens", "work_tokens", "total_tokens"])
 def test_a_cap_is_kept_to_the_token(cap: str) -> None:
-    """A text that takes just the cap stays whole; with one token less its earliest piece goes."""
+    """A text exactly at the cap stays whole; with one token less its earliest piece is removed."""
     notes = [RefusedAnswer("answer-1", f"number {n}", "no") for n in range(6)]
     whole = evidence(notes, Caps(), "", len)
     size = len(SEPARATOR + whole) if cap != "total_tokens" else len(whole) + len(SEPARATOR)
@@ -108,7 +111,7 @@ NOTES = st.lists(
 def test_the_text_never_takes_more_than_its_caps(
     notes: list[Note], work: int, total: int, problem: str
 ) -> None:
-    """Headings and separators included."""
+    """Headings and separators count towards the caps."""
     text = evidence(notes, Caps(work_tokens=work, total_tokens=total), problem, tokens)
     assert not text or tokens(text) + tokens(problem) <= total
     assert evidence(notes, Caps(), problem, tokens).count("it ended: ok") >= text.count(
@@ -121,7 +124,7 @@ def test_the_text_never_takes_more_than_its_caps(
 def test_what_is_cut_is_cut_between_characters_and_says_so(
     text: str, room: int, tail: float
 ) -> None:
-    """The reference decoded token by token and joined, which can split a character."""
+    """The reference decoded and joined token by token, which can split a character."""
     cut = shortened(text, len, room, tail)
     assert len(cut) <= max(room, 0)
     if cut != text:

@@ -1,4 +1,5 @@
-"""The orchestrator in the agent loop: experts do the work, and prompts show the results."""
+"""Tests of the orchestrator in the agent loop: experts do the work, and prompts show the
+results."""
 
 from typing import Any
 
@@ -25,7 +26,8 @@ CODE = "Here:\n```python\nprint(6 * 7)\n```"
 
 
 def test_search_reason_answer() -> None:
-    """The whole way: who was asked what, what each prompt showed, what is kept."""
+    """A full attempt: the calls of experts, the content of each prompt, and the stored
+    trajectory."""
     orchestrator = Script(
         call("search", "search-2"),
         call("enhance_reasoning", "reasoner-2"),
@@ -56,7 +58,8 @@ def test_search_reason_answer() -> None:
 
 
 def test_every_prompt_is_a_selection_of_what_is_stored() -> None:
-    """System and newest evidence: who reads the trajectory can tell what each call was given."""
+    """Each prompt is the system message and the newest evidence, so a reader of the trajectory can
+    reconstruct it."""
     orchestrator = Script(call("search", "search-1"), call("answer", "answer-1"))
     models = {"big": Script("<query>some words</query>", "\\boxed{1}")}
     done, made = play(orchestrator, models, search=Found([("d", "A text.")]))
@@ -66,7 +69,7 @@ def test_every_prompt_is_a_selection_of_what_is_stored() -> None:
 
 
 def test_experts_are_known_by_alias_alone() -> None:
-    """Skills, prices and latency are told; the models behind are not."""
+    """Prompts show skills, prices and latency, but not the models behind the aliases."""
     orchestrator, models = Script(call("answer", "answer-1")), {"big": Script("\\boxed{1}")}
     play(orchestrator, models, agent_file())
     (tools,) = orchestrator.tools
@@ -77,7 +80,7 @@ def test_experts_are_known_by_alias_alone() -> None:
 
 
 def test_an_engine_can_be_told_to_decode_valid_calls_only() -> None:
-    """Without `strict` vLLM leaves the arguments free, whatever the choice of tools is."""
+    """Without `strict`, vLLM does not constrain the arguments, whatever `tool_choice` is."""
     for must_call in (False, True):
         orchestrator, models = Script(call("answer", "answer-1")), {"big": Script("\\boxed{1}")}
         play(orchestrator, models, agent_file(must_call=must_call))
@@ -88,7 +91,8 @@ def test_an_engine_can_be_told_to_decode_valid_calls_only() -> None:
 
 
 def test_one_call_a_turn_or_several() -> None:
-    """Single-tool mode refuses the others; several see what was known when the turn began."""
+    """Single-tool mode refuses further calls; parallel calls all see the state at the start of the
+    turn."""
     turn = calls(("search", '{"model": "search-2"}'), ("search", '{"model": "search-1"}'))
 
     def models() -> dict[str, Script]:
@@ -125,7 +129,7 @@ def test_one_call_a_turn_or_several() -> None:
     ],
 )
 def test_what_was_wrong_with_a_call_is_in_the_next_prompt(message: Any, said: str) -> None:
-    """And the attempt goes on; four in a row end it."""
+    """The attempt continues after a malformed call; four in a row end it."""
     orchestrator = Script(message, call("answer", "answer-1"))
     done, _ = play(orchestrator, {"big": Script("\\boxed{1}")})
     assert done.answer == "1" and said in orchestrator.prompt(1)
@@ -149,7 +153,8 @@ def test_without_an_answer_the_rounds_run_out() -> None:
 
 
 def test_an_expert_without_room_is_an_error_of_that_call() -> None:
-    """Not the orchestrator's own context, which would end the attempt."""
+    """The error is not taken for an overflow of the orchestrator's own context, which would end the
+    attempt."""
     orchestrator = Script(call("answer", "answer-2"), call("answer", "answer-1"))
     models = {"small": Script(ContextExceeded("8192 tokens")), "big": Script("\\boxed{1}")}
     done, _ = play(orchestrator, models)
@@ -169,7 +174,7 @@ def test_a_failing_expert_voids_the_attempt() -> None:
 
 
 def test_the_ledger_is_in_the_rebuilt_prompt() -> None:
-    """A model that sees only the evidence still sees what it spent."""
+    """A model that sees only the evidence still sees its spending."""
     orchestrator = Script(call("search", "search-2"), call("answer", "answer-1"))
     models = {"small": Script("<query>words</query>"), "big": Script("\\boxed{1}")}
     play(orchestrator, models, agent_file(ledger=True), turns=5)
@@ -177,7 +182,8 @@ def test_the_ledger_is_in_the_rebuilt_prompt() -> None:
 
 
 def test_the_prompt_never_exceeds_the_orchestrators_own_context() -> None:
-    """Whatever the file's caps are: an orchestrator of few tokens keeps the best document."""
+    """This holds for any caps in the file; an orchestrator with few tokens keeps the best
+    document."""
     own = Agent(context_tokens=700)
     texts = [(str(n), f"Text {n}. " + "word " * 60) for n in range(9)]
     orchestrator = Script(call("search", "search-2"), call("answer", "answer-1"))
@@ -188,7 +194,7 @@ def test_the_prompt_never_exceeds_the_orchestrators_own_context() -> None:
 
 
 def test_programs_run_in_the_sandbox() -> None:
-    """The error of a program comes back, and the next expert reads it."""
+    """The error of a program is returned, and the next expert sees it."""
     orchestrator = Script(
         *[call("enhance_reasoning", "reasoner-2")] * 2, call("answer", "answer-2")
     )
@@ -205,7 +211,8 @@ def test_programs_run_in_the_sandbox() -> None:
 
 
 def test_what_an_orchestrator_is_not_for() -> None:
-    """A problem that ends with no question, a file that cannot answer."""
+    """A problem that does not end with a question is refused, and so is an agent file that cannot
+    answer."""
     none = experts_of({})
     with pytest.raises(ValueError, match="ends with a user's question"):
         Orchestrator(agent_file(), PROBLEM[:1], Agent(), none, Found(), Runner())

@@ -1,4 +1,4 @@
-"""The examples of docs/orchestrator.md are read as what they claim to be, and run."""
+"""Tests that the examples of docs/orchestrator.md are valid and run."""
 
 import contextlib
 import io

@@ -1,4 +1,4 @@
-"""Strategist and actor in an agent file, and what a model can be restricted to."""
+"""Tests of strategist and actor in an agent file, and of restrictions on a model's output."""
 
 from typing import Any
 
@@ -22,7 +22,8 @@ ACT: dict[str, Any] = {"description": "Move.", "experts": {"actor": expert("smal
 
 
 def test_files_without_an_actor_keep_their_ids() -> None:
-    """The id of a file from before `act` was a tool: what was measured with it stays found."""
+    """The id of a file from before the tool `act` existed is unchanged, so earlier results are
+    still matched."""
     assert agent_file().agent_id == "agent:acbebc7de27360f2"
     assert file().agent_id != file(structured=False).agent_id
 
@@ -41,7 +42,8 @@ def test_a_wrong_file_is_refused(tools: dict[str, Any], why: str) -> None:
 
 
 async def test_a_restricted_model_asks_for_structured_outputs() -> None:
-    """By vLLM's field, beside the entry's own; a model without the means is refused."""
+    """The request has vLLM's field beside the entry's own fields; a model without structured
+    outputs is refused."""
     origin, own = CallOrigin("a", "c", "expert"), Sampling(more={"top_p": 0.9})
     async with Client("http://127.0.0.1:1") as client:
         model = restricted(GatewayModel(client, "m", origin, own), ["offer 1", "accept"])
@@ -54,7 +56,7 @@ async def test_a_restricted_model_asks_for_structured_outputs() -> None:
 
 
 async def test_an_actor_whose_context_is_full_is_no_limit_of_the_strategist() -> None:
-    """The attempt fails for infrastructure, with its own error type."""
+    """The attempt fails as infrastructure, with its own error type."""
 
     def full(prompt: str, choices: Any) -> str:
         raise ContextExceeded("too long")

@@ -1,4 +1,4 @@
-"""A task's own experts: only these are offered, and their calls cost the task's prices."""
+"""Tests of a task's own experts: only these are offered, and their calls cost the task's prices."""
 
 import pytest
 
@@ -42,8 +42,8 @@ def test_an_expert_that_the_file_does_not_have_is_said() -> None:
 
 
 async def test_a_call_costs_the_tasks_price() -> None:
-    """The reply has 10 prompt and 3 completion tokens; the gateway's price is not used, also where
-    it is unknown. Without an offer it is."""
+    """The reply has 10 prompt and 3 completion tokens. The gateway's price is used only if the task
+    offers no price, even where the gateway's price is unknown."""
     boss = Script(call("call_expert", expert="expert-2"))
     models = {"small": Script("I do it.", cost_usd=7.0)}
     experts = at_task_prices(experts_of(models), OFFER)

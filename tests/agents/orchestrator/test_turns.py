@@ -1,4 +1,5 @@
-"""Dialogues: the expert writes the turn, with the environment's tools and not a word added."""
+"""Tests of dialogues: the expert writes the turn with the environment's tools, and no text is
+added."""
 
 import asyncio
 from collections.abc import Sequence
@@ -17,7 +18,7 @@ LOOKUP = {"type": "function", "function": {"name": "lookup", "parameters": {}}}
 
 
 class World:
-    """An environment with one tool."""
+    """Environment with one tool."""
 
     schemas: Sequence[dict[str, Any]] = [LOOKUP]
 
@@ -41,7 +42,8 @@ def play(
 
 
 def test_the_expert_writes_the_turn() -> None:
-    """Its calls are carried out as the agent's own; the orchestrator goes on after it."""
+    """The expert's calls are executed as the agent's own, and the orchestrator continues
+    afterwards."""
     orchestrator = Script(
         call("call_expert", expert="expert-1"),
         {"role": "assistant", "content": "Done."},
@@ -57,7 +59,7 @@ def test_the_expert_writes_the_turn() -> None:
 
 
 def test_the_expert_gets_the_conversation_and_the_tools_as_they_are() -> None:
-    """The reference gave its open experts no tools at all, and GPT-5 a hidden sentence more."""
+    """The reference gave its open experts no tools and GPT-5 an additional hidden sentence."""
     orchestrator = Script(call("call_expert", expert="expert-1"))
     models = {"big": Script("I cancel it.")}
     done = play(orchestrator, models)
@@ -74,7 +76,7 @@ def test_turns_of_its_own_are_the_orchestrators() -> None:
 
 
 def test_other_calls_beside_it_are_not_carried_out() -> None:
-    """The expert's turn takes the place of the whole message."""
+    """The expert's turn replaces the whole message."""
     made = calls(("lookup", "{}"), ("call_expert", '{"expert": "expert-1"}'))
     done = play(Script(made), {"big": Script("I do it.")})
     assert [run[1] for run in done.tool_runs] == ["call_expert"] and done.answer == "I do it."
@@ -103,7 +105,7 @@ def test_an_expert_without_room_is_told() -> None:
 
 
 def test_calls_in_text_are_read_in_the_dialect_of_who_wrote_them() -> None:
-    """An orchestrator that writes Hermes, an expert that writes JSON."""
+    """The orchestrator writes Hermes, the expert writes JSON."""
     written = '<tool_call>{"name": "call_expert", "arguments": {"expert": "expert-1"}}</tool_call>'
     models = {"big": Script('{"name": "lookup", "arguments": {"id": 2}}')}
     done = play(

@@ -1,4 +1,4 @@
-"""The bench's client against an engine made up in this process."""
+"""Tests of the bench's client against an engine simulated in this process."""
 
 import asyncio
 from collections import Counter
@@ -18,7 +18,7 @@ SIZES = Sizes(3, 40, 120, 4, 0.0, 0.001, 0.0005)
 
 
 class FakeEngine:
-    """Answers as vLLM does; `fails` says which calls, counted from 1, get which status."""
+    """Engine that responds as vLLM does; `fails` maps call numbers, counted from 1, to statuses."""
 
     def __init__(self, fails: Callable[[int], int] = lambda _: 200) -> None:
         self.fails = fails

@@ -1,4 +1,4 @@
-"""Windows, quantiles, fairness and idle time on steps made by hand."""
+"""Tests of windows, quantiles, fairness and idle time on constructed steps."""
 
 import pytest
 

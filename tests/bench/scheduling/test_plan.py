@@ -1,4 +1,4 @@
-"""Who runs when, what is kept, and what the last line says of it."""
+"""Tests of the bench's plan: the order of runs, the stored results and the summary line."""
 
 import json
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""The simulator against the bench's cells: fitted to one arm, it predicts the others."""
+"""Tests of the simulator against the bench's cells: fitted to one arm, it predicts the others."""
 
 from dataclasses import dataclass, replace
 from typing import Any
@@ -19,7 +19,7 @@ WORK = replace(SMALL_WORK, turns=constant(5))
 
 @dataclass
 class Record:
-    """As the bench's, made by the simulator."""
+    """Record in the bench's format, filled by the simulator."""
 
     spec: dict[str, Any]
     measures: dict[str, float]
@@ -29,7 +29,7 @@ class Record:
 
 
 def cell(arm: str, load: float, times: float = 1.0, block: int = 0, hop_s: float = 0.0) -> Record:
-    """A cell on a machine that takes `times` times as long."""
+    """Return a cell on a machine that takes `times` times as long."""
     sessions = round(16 * load)
     engine = slower(SMALL, times)
     work, policy = replace(WORK, programs=sessions), policy_of(arm) or arm
@@ -49,7 +49,8 @@ def cell(arm: str, load: float, times: float = 1.0, block: int = 0, hop_s: float
 
 
 def test_arms_are_predicted_in_their_order() -> None:
-    """Fitted to direct at once and three times what fits; the second block was twice as slow."""
+    """The model is fitted to the direct arm with all programs at once and with three times the
+    number that fits; the second block is twice as slow."""
     cells = [cell("direct", 1.0), cell("direct", 3.0), cell("direct", 3.0, 2.0, 5)]
     caps = [cell(arm, 3.0, *of) for arm in ("cap-8", "cap-16") for of in ((1.0, 0), (2.0, 5))]
     predictor = Predictor(cells + caps)
@@ -68,7 +69,8 @@ def test_what_the_gateway_adds_is_fitted_to_the_arm_that_only_passes_through() -
 
 
 def test_what_cannot_be_predicted_is_left_out() -> None:
-    """The arm it is fitted to, arms that are no policy of ours, cells that were cut."""
+    """The arm used for fitting, arms that are not our policies and cells that were cut are left
+    out."""
     fitted = cell("direct", 1.0)
     predictor = Predictor([fitted])
     other = replace(fitted, spec=fitted.spec | {"arm": "vllm-router"})
@@ -81,7 +83,7 @@ def test_what_cannot_be_predicted_is_left_out() -> None:
 
 
 def test_arms_have_their_policies() -> None:
-    """Peers by the policy that is theirs."""
+    """The arms of peers have the corresponding policies."""
     assert policy_of("direct") == "passthrough"
     assert policy_of("cap-12") == "cap:12"
     assert policy_of("ThunderAgent-0.5s") == "thunderagent:interval_s=0.5"

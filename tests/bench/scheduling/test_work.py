@@ -1,4 +1,5 @@
-"""The bench's programs: the same each time, of the promised lengths, no two arms alike."""
+"""Tests of the bench's programs: reproducible, of the specified lengths, and different in each
+arm."""
 
 import statistics
 from dataclasses import replace
@@ -32,7 +33,7 @@ def made(
 
 
 def tokens(messages: list[Message]) -> int:
-    """As the bench's tokenizer and template count them, the answer's opening included."""
+    """Count tokens as the bench's tokenizer and template do, including the opening of the reply."""
     return sum(len(m["content"].split()) + TEMPLATE_TOKENS for m in messages) + 2
 
 

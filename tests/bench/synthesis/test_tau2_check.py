@@ -1,4 +1,5 @@
-"""A synthesized domain in tau2's own package: it loads, replays, and rewards as it should."""
+"""Tests of a synthesized domain in tau2's own package: it loads, replays, and gives the expected
+rewards."""
 
 import asyncio
 import json
@@ -14,7 +15,8 @@ from tutti.tasks.synthesis.domains import changed_task, write_domain_folder, wri
 
 @pytest.fixture
 def python() -> Path:
-    """A Python that has tau2: TUTTI_TAU2_PYTHON, or what `make tau2-check` installs."""
+    """Return a Python interpreter that has tau2: TUTTI_TAU2_PYTHON, or the one that `make
+    tau2-check` installs."""
     found = Path(os.environ.get("TUTTI_TAU2_PYTHON", PYTHON))
     if not found.exists():
         pytest.skip(f"no tau2 at {found}: `make tau2-check TAU2=CHECKOUT` installs it")
@@ -23,7 +25,7 @@ def python() -> Path:
 
 @pytest.mark.slow
 def test_the_example(python: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """From the folder of a set, as the command does it, by another name."""
+    """The domain is loaded from the folder of a set under another name, as the command does it."""
     domain, tasks = asyncio.run(example())
     for name in ("one", "two"):
         (tmp_path / name).mkdir()
@@ -39,7 +41,8 @@ def test_the_example(python: Path, tmp_path: Path, capsys: pytest.CaptureFixture
 
 @pytest.mark.slow
 def test_what_does_not_agree_is_found(python: Path, tmp_path: Path) -> None:
-    """A wrong expected state, golden calls that fail, a task that is solved by doing nothing."""
+    """The check reports a wrong expected state, golden calls that fail, and a task that is solved
+    by doing nothing."""
     domain, (extended, looked_up, _) = asyncio.run(example())
     wrong = changed_task(extended, expected="0" * 64)
     failing = changed_task(
@@ -60,7 +63,7 @@ def test_what_does_not_agree_is_found(python: Path, tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_a_domain_that_cannot_be_loaded(python: Path, tmp_path: Path) -> None:
-    """tau2's own error is in the message."""
+    """The message quotes tau2's own error."""
     domain, tasks = asyncio.run(example())
     bad = domain.model_copy(update={"toolkit": "import nothing_of_that_name"})
     write_tau2_folder(tmp_path, bad, tasks)
@@ -69,13 +72,13 @@ def test_a_domain_that_cannot_be_loaded(python: Path, tmp_path: Path) -> None:
 
 
 def test_without_tau2(tmp_path: Path) -> None:
-    """The message says what installs it."""
+    """The message names the command that installs tau2."""
     with pytest.raises(Tau2Failed, match="make tau2-check TAU2=CHECKOUT"):
         check_with_tau2(tmp_path, "lending", tmp_path / "python")
 
 
 def test_a_check_that_does_not_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It is ended at its limit."""
+    """A check that does not end is killed at its limit."""
     monkeypatch.setattr(tau2_check, "LIMIT_S", 0.2)
     slow = tmp_path / "python"
     slow.write_text("#!/bin/sh\nexec sleep 60\n")

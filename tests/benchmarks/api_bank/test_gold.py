@@ -1,4 +1,4 @@
-"""Gold answers score 1.0 with the scorers that their benchmarks name."""
+"""Tests that gold answers score 1.0 with the scorers that their benchmarks name."""
 
 import json
 from pathlib import Path
@@ -16,12 +16,11 @@ from tutti.tasks.scoring import SCORERS, ScoringResources, Submission
 
 
 def test_every_scorer_exists() -> None:
-    """The names in BENCHMARKS are scorers."""
     assert {benchmark.scorer for benchmark in BENCHMARKS.values()} <= SCORERS.keys()
 
 
 async def value(name: str, task: Task) -> float:
-    """What the gold answer of `item` scores."""
+    """Return the score of the gold answer of `task`."""
     benchmark = benchmark_named(name)
     attempted = benchmark.gold_attempt(task)
     means = ScoringResources(judge=ToldJudge([]))  # which a gold answer does not need
@@ -42,8 +41,8 @@ async def value(name: str, task: Task) -> float:
     ],
 )
 async def test_gold_of_the_shared_data(data: Path, name: str, folder: str, count: int) -> None:
-    """Every gold answer of every task scores 1.0; 61 calls of API-Bank do not pass by its own
-    rule, which the target says."""
+    """Every gold answer of every task scores 1.0, except 61 calls of API-Bank that fail by its own
+    rule and are marked in the target."""
     tasks = load(name, data / folder, [])
     fail = [any("fails" in call for call in task.target.get("calls", ())) for task in tasks]
     values = [await value(name, task) for task in tasks]
@@ -51,7 +50,7 @@ async def test_gold_of_the_shared_data(data: Path, name: str, folder: str, count
 
 
 async def test_gold_of_the_formats(tmp_path: Path) -> None:
-    """The same for formats whose data are made up here."""
+    """Gold answers of formats with constructed data score 1.0, too."""
     write_bird(tmp_path / "bird")
     write_flowbench(tmp_path / "flow")
     truth = [{"geo.find": {"at": [{"lat": [1, 2]}], "unit": ["km", ""]}}]
@@ -102,7 +101,7 @@ BUILTIN_ROW = MBPP_ROW | {
 
 @pytest.fixture(scope="module")
 def means() -> ScoringResources:
-    """A sandbox, where this machine has one."""
+    """Return scoring resources with a sandbox, if this machine has one."""
     try:
         return ScoringResources(sandbox=Sandbox(strongest_level(), SandboxLimits(seconds=20.0)))
     except SandboxUnavailable as unavailable:
@@ -116,7 +115,7 @@ def means() -> ScoringResources:
 async def test_gold_code_passes_its_tests(
     tmp_path: Path, means: ScoringResources, name: str, row: dict[str, Any]
 ) -> None:
-    """The reference solution scores 1.0 in the sandbox, and one that is wrong 0.0."""
+    """The reference solution scores 1.0 in the sandbox, and a wrong one scores 0.0."""
     (task,) = load(name, write_lines(tmp_path / "rows.jsonl", [row]))
     benchmark, scorer = benchmark_named(name), SCORERS["code"]
     gold = benchmark.gold_attempt(task)
@@ -126,7 +125,7 @@ async def test_gold_code_passes_its_tests(
 
 
 async def test_contest_code_runs_on_every_case(tmp_path: Path, means: ScoringResources) -> None:
-    """LiveCodeBench's cases as the scorer takes them: a program that reads and prints."""
+    """The scorer runs LiveCodeBench's cases with a program that reads and prints."""
     (task,) = load("livecodebench", write_lines(tmp_path / "test.jsonl", [lcb()]))
     right, wrong = "print(2 * int(input()))", "print(1 + int(input()))"
     scored = [
@@ -137,8 +136,8 @@ async def test_contest_code_runs_on_every_case(tmp_path: Path, means: ScoringRes
 
 
 async def test_the_reference_s_empty_call_does_not_count(tmp_path: Path) -> None:
-    """FlowBench's own checker compares identical calls as different and counts a dialogue without
-    calls as one right call; here the gold call is right, and a call where none is due is wrong."""
+    """FlowBench's own checker treats identical calls as different and counts a dialogue without
+    calls as one correct call; here the gold call is correct, and an unexpected call is wrong."""
     write_flowbench(tmp_path)
     call, reply = load("flowbench-text", tmp_path)
     messages = benchmark_named("flowbench-text").gold_messages(call)
@@ -149,7 +148,7 @@ async def test_the_reference_s_empty_call_does_not_count(tmp_path: Path) -> None
 
 
 def test_benchmarks_without_a_gold_answer(data: Path) -> None:
-    """IFEval has none: asking for one is an error that says so."""
+    """IFEval has no gold answers; requesting one raises an error that says so."""
     task = load("ifeval", data / "ifeval")[0]
     with pytest.raises(BenchmarkError, match="ifeval comes without a gold answer"):
         benchmark_named("ifeval").gold_messages(task)

@@ -1,4 +1,4 @@
-"""API-Bank's level 3 call by call, on a file in the published form."""
+"""Tests of API-Bank's level 3, scored call by call, on a file in the published format."""
 
 import json
 from pathlib import Path
@@ -14,7 +14,7 @@ from tutti.tasks.benchmarks.api_bank.tools import SEARCHER
 
 
 def write(folder: Path, *samples: list[dict[str, Any]]) -> None:
-    """The file, with a request and a reply for each sample."""
+    """Write the file, with a request and a reply for each sample."""
     rows = [{"requirement": " do it", "response": f"done {n}"} for n in range(len(samples))]
     made = [row | {"apis": apis} for row, apis in zip(rows, samples, strict=True)]
     (folder / "test-data").mkdir(exist_ok=True)
@@ -22,7 +22,8 @@ def write(folder: Path, *samples: list[dict[str, Any]]) -> None:
 
 
 def test_each_call_follows_the_gold_ones(tmp_path: Path) -> None:
-    """With their results; on offer is the searcher, and what it has found in this sample so far."""
+    """The history has the earlier gold calls with their results; the tools are the searcher and
+    those that it has returned in this sample so far."""
     first = [level_3_call(SEARCHER, found("A", x="d"), keywords="k"), level_3_call("A", 7, x="1")]
     second = [level_3_call(SEARCHER, found("B"), keywords="b"), level_3_call("A", "ok")]
     write(tmp_path, first, second)
@@ -42,7 +43,7 @@ def test_each_call_follows_the_gold_ones(tmp_path: Path) -> None:
 
 
 def test_a_list_is_never_read(tmp_path: Path) -> None:
-    """The publisher's parser makes text of it, so that the gold call is wrong by its own check."""
+    """The publisher's parser turns a list into text, so the gold call fails its own check."""
     call = level_3_call("A", 7)
     call["input"] = {"x": ["a", "b"]}
     write(tmp_path, [call, level_3_call("A", 7, x="1")])
@@ -52,7 +53,7 @@ def test_a_list_is_never_read(tmp_path: Path) -> None:
 
 
 def test_the_reply_follows_all_calls(tmp_path: Path) -> None:
-    """One for each sample."""
+    """Each sample has one reply."""
     write(tmp_path, [level_3_call("A", 7, x="1")], [level_3_call("A", 8, x="2")])
     tasks = load("api-bank-3-response", tmp_path)
     assert [task.target for task in tasks] == [{"response": "done 0"}, {"response": "done 1"}]
@@ -67,7 +68,7 @@ def test_the_reply_follows_all_calls(tmp_path: Path) -> None:
     ],
 )
 def test_bad_rows_are_named(tmp_path: Path, apis: list[Any], words: str) -> None:
-    """With file and field."""
+    """The error names file and field."""
     write(tmp_path, apis)
     with pytest.raises(BadRow, match=words):
         load("api-bank-3-call", tmp_path)

@@ -1,4 +1,5 @@
-"""API-Bank in one session: gold replays of the real dialogues, what is refused, what is found."""
+"""Tests of API-Bank in one session: gold replays of the real dialogues, refused calls and search
+results."""
 
 import json
 from pathlib import Path
@@ -19,8 +20,8 @@ Found = dict[str, Any]
 
 
 async def replayed(task: Task) -> tuple[int, int, int, float]:
-    """The gold dialogue acted out: calls, calls with their recorded result, lines of the user that
-    came when they were due, and the score."""
+    """Replay the gold dialogue and return the number of calls, of calls with their recorded result,
+    of user lines that came when due, and the score."""
     world = RecordedWorld(task)
     calls = answered = said = 0
     messages = []
@@ -50,8 +51,9 @@ async def replayed(task: Task) -> tuple[int, int, int, float]:
 async def test_gold_replay(
     data: Path, level: int, sessions: int, calls: int, lines: int, sound: int
 ) -> None:
-    """All 389 and 119 gold calls are answered as recorded, every dialogue scores 1.0. In `sound`
-    dialogues no call is known bad: the reference's own APIs confirm no more than those."""
+    """All 389 and 119 gold calls return the recorded results, and every dialogue scores 1.0.
+    `sound` counts dialogues without a known bad call; the reference's own APIs confirm no
+    others."""
     tasks = load(f"api-bank-{level}-session", data / "api-bank", [])
     done = [await replayed(task) for task in tasks]
     assert len(done) == sessions and [value for *_, value in done] == [1.0] * sessions
@@ -61,8 +63,9 @@ async def test_gold_replay(
 
 
 async def test_the_searcher_by_itself(data: Path) -> None:
-    """BM25 finds what the gold search found for 31 of the 45 gold keywords (the reference asks an
-    embedder): the others say "rash" for a search of symptoms, or "set" for "add"."""
+    """BM25 returns the gold API for 31 of the 45 gold keywords (the reference uses an embedder).
+    The other keywords use different words, for example "rash" for a search of symptoms or "set" for
+    "add"."""
     task = load("api-bank-2-session", data / "api-bank", [])[0]
     assert len(task.target["library"]) == 49
     agreed = searches = 0
@@ -81,13 +84,13 @@ async def test_the_searcher_by_itself(data: Path) -> None:
 
 
 def found(name: str, **parameters: str) -> Found:
-    """An API as a search's result describes it."""
+    """Return an API as a search result describes it."""
     inputs = {key: {"type": "str", "description": text} for key, text in parameters.items()}
     return {"name": name, "description": f"does {name}", "input_parameters": inputs}
 
 
 def session(folder: Path, rows: list[dict[str, Any]], level: int = 1) -> Task:
-    """The session of one made-up dialogue."""
+    """Return the session task of one constructed dialogue."""
     kind = {1: "level-1-given-desc", 2: "level-2-toolsearcher"}[level]
     write_lines(folder / "lv1-lv2-samples" / kind / "One-level-1-1.jsonl", rows)
     (task,) = load(f"api-bank-{level}-session", folder, [])
@@ -95,8 +98,8 @@ def session(folder: Path, rows: list[dict[str, Any]], level: int = 1) -> Task:
 
 
 async def test_what_was_not_recorded_is_refused(tmp_path: Path) -> None:
-    """A call with other arguments is answered with why, not with a made-up result, and its gold
-    arguments are not given away; one to no tool, or with broken arguments, is malformed."""
+    """A call with other arguments gets the reason, not an invented result, and its gold arguments
+    are not revealed; a call to an unknown tool or with broken arguments is malformed."""
     rows = [line("User", text="do"), api("Pay", "done", amount="7"), line("AI", text="ok")]
     world = RecordedWorld(session(tmp_path, rows))
     other = await world.use("Pay", '{"amount": "8"}')
@@ -109,8 +112,8 @@ async def test_what_was_not_recorded_is_refused(tmp_path: Path) -> None:
 
 
 async def test_attempts_share_nothing(tmp_path: Path) -> None:
-    """A call that comes twice has its results in turn, in each attempt from the start; the user
-    goes on where the dialogue is, also past calls that were not made."""
+    """A call that occurs twice returns its results in turn, in each attempt from the start; the
+    user continues from the dialogue's position, also past calls that were skipped."""
     rows = [
         line("User", text="one"),
         api("Get", "first"),
@@ -131,8 +134,8 @@ async def test_attempts_share_nothing(tmp_path: Path) -> None:
 
 
 async def test_what_is_found_is_on_offer(tmp_path: Path) -> None:
-    """Level 2 begins with the searcher alone. Its recorded keywords give the recorded result, other
-    words the best API of the library, with GetUserToken where that wants a token."""
+    """Level 2 starts with the searcher alone. Its recorded keywords return the recorded result,
+    other words return the best API of the library, with GetUserToken if that API needs a token."""
     token, pay = found("GetUserToken", username="u"), found("PayBill", token="t", amount="a")
     rows = [
         line("User", text="u"),
@@ -153,14 +156,14 @@ async def test_what_is_found_is_on_offer(tmp_path: Path) -> None:
 
 
 def level_3_call(name: str, output: Any, **arguments: str) -> dict[str, Any]:
-    """A call as the published file of level 3 has it."""
+    """Return a call in the format of the published level 3 file."""
     inner = {"api_name": name, "input": arguments, "output": output, "exception": None}
     return {"api_name": name, "input": arguments, "output": inner}
 
 
 async def test_level_3(tmp_path: Path) -> None:
-    """The request, the calls less the searches, in order; the searcher alone is on offer at first,
-    and finds what the file's other samples found."""
+    """The task has the request and the calls without the searches, in order. Only the searcher is
+    available at first, and it returns the APIs that the file's other samples have."""
     first = [level_3_call(SEARCHER, found("A", x="d"), keywords="k"), level_3_call("A", 7, x="1")]
     second = [level_3_call(SEARCHER, found("B"), keywords="b"), level_3_call("B", "ok")]
     samples = [{"requirement": " do it", "apis": first}, {"requirement": "it", "apis": second}]

@@ -1,5 +1,5 @@
-"""API-Bank: the counts of its data, what its own APIs do not confirm, and its dialogues as
-messages."""
+"""Tests of API-Bank's single calls: the counts of its data, gold calls that its own APIs do not
+confirm, and its dialogues as messages."""
 
 import json
 from collections import Counter
@@ -19,8 +19,8 @@ LEVELS = {1: "level-1-given-desc", 2: "level-2-toolsearcher"}
 
 @pytest.mark.parametrize(("level", "files", "empty", "calls"), [(1, 214, 1, 389), (2, 50, 0, 119)])
 def test_files_and_calls(data: Path, level: int, files: int, empty: int, calls: int) -> None:
-    """214 + 50 files, one empty, 389 + 119 calls. The reference's evaluator counts 399 + 135: where
-    two calls follow each other it takes the second twice."""
+    """There are 214 + 50 files, one of them empty, with 389 + 119 calls. The reference's evaluator
+    counts 399 + 135, because it counts the second of two consecutive calls twice."""
     folder = data / "api-bank" / "lv1-lv2-samples" / LEVELS[level]
     dialogues = [read_dialogue(path) for path in sorted(folder.glob("*.jsonl"))]
     assert len(dialogues) == files
@@ -32,9 +32,9 @@ def test_files_and_calls(data: Path, level: int, files: int, empty: int, calls: 
 
 
 def test_gold_calls_that_their_apis_do_not_confirm(data: Path) -> None:
-    """The rules pick out what failed when the APIs were run: level 1 has 345 calls without a fault,
-    which are the 335 that passed in one session and 10 that wanted a network; level 2 has 64
-    besides the searches, all of which passed."""
+    """The rules identify the calls that failed when the APIs were run. Level 1 has 345 calls
+    without a fault: 335 that passed in one session and 10 that needed a network. Level 2 has 64
+    besides the searches, and all of them passed."""
     one, two = (load(f"api-bank-{level}", data / "api-bank", []) for level in (1, 2))
     faults = Counter(task.attributes["known_bad"] for task in one + two)
     assert faults == {NO_FAULT: 454, RECORD: 22, MEETING: 18, SWITCH: 8, SCENE: 5, DRAWN: 1}
@@ -45,8 +45,8 @@ def test_gold_calls_that_their_apis_do_not_confirm(data: Path) -> None:
 
 
 def test_each_item_has_the_tool_that_it_must_call(data: Path) -> None:
-    """Level 1 documents it, level 2 has found it, with every argument of the gold call. Where the
-    gold searches of level 2 never found the API that is called, the task says so."""
+    """Level 1 documents the tool and level 2 has searched for it, with every argument of the gold
+    call. If the gold searches of level 2 never returned the API, the task says so."""
     missing = 0
     for level in LEVELS:
         for task in load(f"api-bank-{level}", data / "api-bank", []):
@@ -74,24 +74,25 @@ def test_where_the_table_and_the_dialogues_disagree(data: Path) -> None:
 
 
 def line(role: str, **parts: Any) -> dict[str, Any]:
-    """A line of a dialogue."""
+    """Return a line of a dialogue."""
     return {"role": role, **parts}
 
 
 def api(name: str, output: Any = "success", **arguments: str) -> dict[str, Any]:
-    """A call's line."""
+    """Return the line of a call."""
     result = {"api_name": name, "input": arguments, "output": output, "exception": None}
     return line("API", api_name=name, param_dict=arguments, result=result)
 
 
 def dialogue(folder: Path, rows: list[dict[str, Any]], level: int = 1) -> list[Task]:
-    """The tasks of one made-up dialogue."""
+    """Return the tasks of one constructed dialogue."""
     write_lines(folder / "lv1-lv2-samples" / LEVELS[level] / "One-level-1-1.jsonl", rows)
     return load(f"api-bank-{level}", folder, [])
 
 
 def test_two_calls_in_a_row_are_two_items(tmp_path: Path) -> None:
-    """The second sees the first with its gold result: one session, nothing counted twice."""
+    """The second call sees the first with its gold result: it is one session, and nothing is
+    counted twice."""
     rows = [line("User", text="do"), line("AI", text="ok"), api("A", {"t": 1}), api("B", x="1")]
     first, second = dialogue(tmp_path, rows)
     assert first.given == [{"role": "user", "content": "do"}]
@@ -103,14 +104,14 @@ def test_two_calls_in_a_row_are_two_items(tmp_path: Path) -> None:
 
 
 def test_gold_calls_that_fail_say_so(data: Path) -> None:
-    """54 of 508 are rejected by their own API, 7 more pass only after an earlier call; the target
-    says which, since the reference runs each call on fresh databases."""
+    """54 of 508 gold calls are rejected by their own API, and 7 more pass only after an earlier
+    call. The target marks them, because the reference runs each call on fresh databases."""
     tasks = [i for n in (1, 2) for i in load(f"api-bank-{n}", data / "api-bank", [])]
     assert sum("fails" in task.target["calls"][0] for task in tasks) == 54 + 7
 
 
 def test_replies_that_follow_a_call(data: Path) -> None:
-    """375 and 103 replies; each task ends with the call's result."""
+    """There are 375 and 103 replies; each task's messages end with the call's result."""
     for level, count in ((1, 375), (2, 103)):
         tasks = load(f"api-bank-{level}-response", data / "api-bank", [])
         assert len(tasks) == count
@@ -118,8 +119,8 @@ def test_replies_that_follow_a_call(data: Path) -> None:
 
 
 def test_dialogues_as_messages() -> None:
-    """What is said twice in a row is one message; each call has its result; the assistant's last
-    words, which belong to the call to come, are not given away."""
+    """Consecutive lines of one speaker are merged into one message, each call has its result, and
+    the assistant's last text, which belongs to the next call, is omitted."""
     turns = [
         Turn(1, "User", "a"),
         Turn(2, "AI", "b"),
@@ -142,7 +143,7 @@ def test_dialogues_as_messages() -> None:
 
 
 def test_level_2_offers_what_was_found(tmp_path: Path) -> None:
-    """The searcher alone at first, then also what it found."""
+    """Only the searcher is available at first, then also the APIs that it returned."""
     parameter = {"type": "str", "description": "the day"}
     found = {"name": "Day", "description": "d", "input_parameters": {"of": parameter}}
     rows = [line("User", text="u"), api("ToolSearcher", found, keywords="day"), api("Day", of="x")]
@@ -162,6 +163,6 @@ def test_level_2_offers_what_was_found(tmp_path: Path) -> None:
     ],
 )
 def test_a_bad_line_is_named(tmp_path: Path, row: dict[str, Any], field: str) -> None:
-    """File, line and field of a line that is not the format's."""
+    """The error names file, line and field of a line in an invalid format."""
     with pytest.raises(BadRow, match=rf"One-level-1-1\.jsonl:2: {field}: "):
         dialogue(tmp_path, [line("User", text="u"), row])

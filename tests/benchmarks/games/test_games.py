@@ -1,7 +1,8 @@
-"""Games: TextWorld's own where it is installed, and adapters against fakes of the packages.
+"""Tests of games: TextWorld itself if it is installed, and the adapters against fakes of the
+packages.
 
-The fakes have no more than what the adapters use of `textworld`, `alfworld` and `web_agent_site`:
-they prove what an adapter does with answers, not that the packages give such answers.
+The fakes have only what the adapters use of `textworld`, `alfworld` and `web_agent_site`: they test
+how an adapter handles responses, not that the packages give such responses.
 """
 
 import sys
@@ -21,14 +22,14 @@ from tutti.tasks.scoring import SCORERS, Score, ScorerFailed, ScoringResources, 
 
 
 def world_of(name: str, item: Task) -> World:
-    """A world of the benchmark's task."""
+    """Return a world of the benchmark's task."""
     benchmark = benchmark_named(name)
     assert benchmark.world is not None and benchmark.interactive and not benchmark.needs_user
     return benchmark.world(item, None)
 
 
 async def scored(world: World) -> Score:
-    """What the world's outcome is worth."""
+    """Return the score of the world's outcome."""
     return await SCORERS["reward"].score(
         {}, Submission(None, state=world.outcome()), ScoringResources()
     )
@@ -36,8 +37,9 @@ async def scored(world: World) -> Score:
 
 @pytest.mark.filterwarnings("ignore:Game .* is not fully supported")
 async def test_a_game_that_textworld_made(tmp_path: Path) -> None:
-    """A generated game, played by its own solution: 1.0 and over; idle: 0.0; what the game does not
-    understand costs nothing, and two attempts at the same file share nothing."""
+    """A generated game played by its own solution scores 1.0 and ends, and without moves it scores
+    0.0. Commands that the game does not understand cost nothing, and two attempts at the same file
+    share no state."""
     textworld = pytest.importorskip("textworld", reason="the package textworld is not installed")
     options = textworld.GameOptions()
     options.nb_rooms, options.nb_objects, options.seeds = 2, 3, 1234
@@ -63,7 +65,8 @@ async def test_a_game_that_textworld_made(tmp_path: Path) -> None:
 
 
 class FakeGame:
-    """What the adapter uses of a TextWorld environment: a door to open, then a hat to take."""
+    """Fake of the part of a TextWorld environment that the adapter uses: a door to open, then a hat
+    to take."""
 
     def __init__(self, points: int) -> None:
         self.points, self.closed = points, False
@@ -90,7 +93,8 @@ class FakeGame:
 
 @pytest.fixture
 def fake(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
-    """Fakes of the packages `textworld` and `alfworld`; how each game was started."""
+    """Install fakes of the packages `textworld` and `alfworld` and return how each game was
+    started."""
     started: list[Any] = []
     textworld = ModuleType("textworld")
     wrappers = ModuleType("alfworld.agents.environment.alfred_tw_env")
@@ -110,7 +114,7 @@ def fake(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
 
 
 def games(folder: Path, *names: str) -> Path:
-    """Game files that only a fake can play."""
+    """Return the folder of game files that only a fake can play."""
     for name in names:
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         (folder / name).write_text(name)
@@ -118,8 +122,8 @@ def games(folder: Path, *names: str) -> Path:
 
 
 async def test_what_a_game_tells(tmp_path: Path, fake: list[Any]) -> None:
-    """Objective and first view at the start; points count before the end; words do nothing, once
-    with a reminder; a command is one line of text."""
+    """The first message has the objective and the first view, points count before the end, text
+    without a command has no effect and gets one reminder, and a command is one line of text."""
     (item,) = load("textworld", games(tmp_path, "one.z8"))
     world = world_of("textworld", item)
     await world.close()  # one that was never begun
@@ -139,7 +143,7 @@ async def test_what_a_game_tells(tmp_path: Path, fake: list[Any]) -> None:
 
 
 async def test_a_game_that_is_lost(tmp_path: Path, fake: list[Any]) -> None:
-    """To have come to an end is worth nothing by itself (the reference counts it as success)."""
+    """Reaching the end of a game scores nothing by itself (the reference counts it as success)."""
     world = world_of("textworld", load("textworld", games(tmp_path, "one.ulx"))[0])
     await world.begin()
     await world.use("act", '{"command": "die"}')
@@ -148,7 +152,7 @@ async def test_a_game_that_is_lost(tmp_path: Path, fake: list[Any]) -> None:
 
 
 async def test_a_game_that_breaks(tmp_path: Path, fake: list[Any]) -> None:
-    """An engine's own error voids the attempt; it is not the agent's wrong answer."""
+    """An error of the engine voids the attempt and is not a wrong answer."""
     world = world_of("textworld", load("textworld", games(tmp_path, "one.z8"))[0])
     with pytest.raises(ToolUnavailable, match="the game failed"):
         await world.use("act", '{"command": "look"}')  # it was never begun
@@ -156,8 +160,8 @@ async def test_a_game_that_breaks(tmp_path: Path, fake: list[Any]) -> None:
 
 
 async def test_households(tmp_path: Path, fake: list[Any]) -> None:
-    """ALFWorld's folders are splits; its games get that package's wrappers; only a task that is
-    done pays, and the number of the place where one arrives is left out."""
+    """ALFWorld's folders are splits, its games get that package's wrappers, only a completed task
+    scores, and the number of the place on arrival is omitted."""
     task = "pick_and_place_simple-Mug-None-Desk-308/trial_T2019/game.tw-pddl"
     games(tmp_path, f"json_2.1.1/valid_unseen/{task}", f"json_2.1.1/valid_seen/{task}")
     (item,) = load("alfworld", tmp_path)
@@ -174,7 +178,7 @@ async def test_households(tmp_path: Path, fake: list[Any]) -> None:
 
 
 def test_the_place_of_a_game_is_not_what_it_is(tmp_path: Path, fake: list[Any]) -> None:
-    """The same game in another folder is the same task; another game of that name is not."""
+    """The same game in another folder is the same task; another game with that name is not."""
     here, there = tmp_path / "here", tmp_path / "there"
     (one,), (two,) = (load("textworld", games(path, "one.z8")) for path in (here, there))
     assert one.task_id == two.task_id
@@ -186,7 +190,7 @@ def test_the_place_of_a_game_is_not_what_it_is(tmp_path: Path, fake: list[Any]) 
 def test_a_package_that_is_missing(
     tmp_path: Path, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Loading says what to install, before anything runs."""
+    """Loading raises an error that names the package to install, before anything runs."""
     games(tmp_path, "one.z8", "valid_unseen/a/b/game.tw-pddl", "test_indices.json")
     for missing in ("textworld", "web_agent_site", "web_agent_site.envs"):
         monkeypatch.setitem(sys.modules, missing, None)
@@ -197,7 +201,7 @@ def test_a_package_that_is_missing(
 
 
 class FakeShop:
-    """What the adapter uses of WebShop's environment."""
+    """Fake of the part of WebShop's environment that the adapter uses."""
 
     made: ClassVar[list[dict[str, Any]]] = []
 
@@ -224,8 +228,9 @@ class FakeShop:
 
 
 async def test_shopping(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Search on the first page, click what is offered; to buy something that fits by half is half a
-    reward and no success; the products are loaded once for all visits."""
+    """The agent searches on the first page and clicks the offered items; buying an item that
+    matches by half gives half a reward and no success; the products are loaded once for all
+    visits."""
     fake = ModuleType("web_agent_site.envs")
     fake.__dict__.update(WebAgentTextEnv=FakeShop)
     monkeypatch.setitem(sys.modules, "web_agent_site", ModuleType("web_agent_site"))
@@ -258,7 +263,7 @@ async def test_shopping(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None
 async def test_a_game_that_does_not_end_well(
     tmp_path: Path, fake: list[Any], caplog: pytest.LogCaptureFixture
 ) -> None:
-    """It is logged: the attempt is over, and its sweep goes on."""
+    """The failure to close a game is logged; the attempt is over, and its sweep continues."""
     (item,) = load("textworld", games(tmp_path, "one.z8"))
     world = world_of("textworld", item)
     await world.begin()

@@ -1,4 +1,5 @@
-"""Sotopia without Redis: its files, what each side knows, a conversation, seven true ranges."""
+"""Tests of Sotopia without Redis: its files, each side's knowledge, a conversation, and the seven
+rating ranges."""
 
 from pathlib import Path
 from typing import Any
@@ -28,7 +29,7 @@ PEOPLE: list[dict[str, Any]] = [
 
 
 def written(folder: Path, standing: int = 0, **changed: Any) -> Path:
-    """One scene with two people, as Sotopia's programs write them."""
+    """Write one scene with two people in the format of Sotopia's programs and return its path."""
     goals = ["Sell the lamp<extra_info>for 20 at least</extra_info>", "Buy the lamp"]
     scene = {"pk": "e", "scenario": "A market.", "agent_goals": goals, "relationship": standing}
     combination = {"pk": "c", "env_id": "e", "agent_ids": ["Ann", "Bob"]} | changed
@@ -51,7 +52,8 @@ def written(folder: Path, standing: int = 0, **changed: Any) -> Path:
 def test_what_one_knows(
     tmp_path: Path, standing: int, known: list[str], unknown: list[str]
 ) -> None:
-    """By how they stand; never the other's secret or goal. The judge knows all."""
+    """Each side's knowledge depends on their relationship and never includes the other's secret or
+    goal; the judge knows everything."""
     ann, bob = load("sotopia", written(tmp_path, standing))
     part = ann.inputs["part"]
     assert all(text in part for text in ["Ann hides", "Sell the lamp for 20 at least", *known])
@@ -63,13 +65,14 @@ def test_what_one_knows(
 
 
 def seats(folder: Path) -> tuple[Task, Task]:
-    """Both tasks of one scene."""
+    """Return both tasks of one scene."""
     first, second = load("sotopia", written(folder))
     return first, second
 
 
 async def test_a_conversation(tmp_path: Path) -> None:
-    """Seat 0 begins, seat 1 is spoken to first; either may leave, and then it is over."""
+    """Seat 0 begins, seat 1 gets a message first, and the conversation is over when either
+    leaves."""
     first, second = seats(tmp_path)
     model = Scripted("twenty?", DONE)
     one = Conversation(first, model)
@@ -99,7 +102,7 @@ async def test_it_does_not_go_on_for_ever(tmp_path: Path) -> None:
 
 
 async def test_seven_dimensions_in_their_ranges(tmp_path: Path) -> None:
-    """The score is the publisher's, the mean of the seven ratings as they are."""
+    """The score is the publisher's: the mean of the seven unscaled ratings."""
     task, _ = seats(tmp_path)
     spoken = [{"role": "assistant", "content": "hello"}]
     attempted = Submission(None, "hello", spoken)
@@ -127,7 +130,7 @@ async def test_seven_dimensions_in_their_ranges(tmp_path: Path) -> None:
 
 
 async def test_who_says_nothing_is_rated(tmp_path: Path) -> None:
-    """Nothing said is no 0, which would be better than the worst."""
+    """A silent side is rated too, because a 0 would be better than the lowest rating."""
     task, _ = seats(tmp_path)
     judge = ToldJudge(["Verdict: 0"] * 7)
     silent = Submission(None, "", [{"role": "assistant", "content": " "}])
@@ -140,7 +143,8 @@ async def test_who_says_nothing_is_rated(tmp_path: Path) -> None:
 
 
 def test_files_that_do_not_fit(tmp_path: Path) -> None:
-    """A combination of what is not there, a missing file, a standing that is none."""
+    """Errors are raised for a combination with unknown parts, a missing file and an invalid
+    relationship."""
     with pytest.raises(BadRow, match="env_id: no such environment"):
         load("sotopia", written(tmp_path / "a", env_id="x"))
     with pytest.raises(BadRow, match="agent_ids: not two"):

@@ -1,4 +1,4 @@
-"""Worlds in the agent's own loop: attempts from the first message to the score."""
+"""Tests of worlds in the agent loop: attempts from the first message to the score."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -25,7 +25,7 @@ async def attempted(
     user: ChatModel | None = None,
     limits: AttemptLimits = LONG,
 ) -> tuple[Trajectory, Score]:
-    """One attempt at `item`, as a sweep makes it, and what it scored."""
+    """Run one attempt at `task` as a sweep does and return its trajectory and score."""
     benchmark = benchmark_named(name)
     assert benchmark.world is not None
     world = benchmark.world(task, user)
@@ -41,7 +41,8 @@ async def attempted(
 
 
 class Gold:
-    """Does what the recorded dialogue does: its calls, and a word wherever the user comes next."""
+    """Model that replays the recorded dialogue: its calls, and a message wherever the user comes
+    next."""
 
     def __init__(self, task: Task) -> None:
         self._steps = list(task.target["script"])
@@ -53,7 +54,7 @@ class Gold:
         step: int,
         positions: Sequence[int] | None = None,
     ) -> Reply:
-        """The next move."""
+        """Return the next move."""
         if not self._steps or "says" in self._steps[0]:
             self._steps = self._steps[1:]
             return Reply({"role": "assistant", "content": "very well"}, "")
@@ -68,8 +69,8 @@ class Gold:
 async def test_gold_dialogues_of_api_bank(
     data: Path, level: int, answered: int, right: int, sessions: int
 ) -> None:
-    """Every dialogue comes to its end and makes its gold calls. 13 of level 2's 119 are to an API
-    that its searches never found: not available, so not answered for any caller."""
+    """Every dialogue ends and makes its gold calls. 13 of level 2's 119 calls use an API that its
+    searches never returned, so it is unavailable to any caller."""
     name = f"api-bank-{level}-session"
     done = [await attempted(name, task, Gold(task)) for task in load(name, data / "api-bank", [])]
     assert {(each.status, each.stop_reason) for each, _ in done} == {("ok", "answered")}
@@ -79,8 +80,8 @@ async def test_gold_dialogues_of_api_bank(
 
 
 async def test_a_customer_is_served(data: Path) -> None:
-    """tau2's mock domain: the customer's words are the user's messages, the call changes the
-    database, the customer ends it, and the state is the gold one."""
+    """In tau2's mock domain, the customer's lines are the user's messages, the call changes the
+    database, the customer ends the dialogue, and the state is the gold one."""
     (task,) = (one for one in load("tau2-mock", data / "tau2") if one.key == "create_task_1")
     call = {"name": "create_task", "arguments": {"user_id": "user_1", "title": "Important Meeting"}}
     model, user = Scripted(call, "it is made"), Scripted("please make it", "[DONE]")
@@ -92,7 +93,7 @@ async def test_a_customer_is_served(data: Path) -> None:
 
 
 async def test_a_customer_who_is_not_done_at_the_turn_limit_was_not_served(data: Path) -> None:
-    """The database is the gold one, and tau2's reward is 0 all the same."""
+    """The database has the gold state, and yet tau2's reward is 0."""
     (task,) = (one for one in load("tau2-mock", data / "tau2") if one.key == "create_task_1")
     call = {"name": "create_task", "arguments": {"user_id": "user_1", "title": "Important Meeting"}}
     model, user = Scripted(call, "it is made"), Scripted("please make it", "thanks; how are you?")
@@ -104,7 +105,7 @@ async def test_a_customer_who_is_not_done_at_the_turn_limit_was_not_served(data:
 
 @pytest.mark.filterwarnings("ignore:Game .* is not fully supported")
 async def test_a_game_that_textworld_made(tmp_path: Path) -> None:
-    """The game's own solution wins it in the loop; the attempt ends with the game."""
+    """The game's own solution wins it in the agent loop, and the attempt ends with the game."""
     textworld = pytest.importorskip("textworld", reason="the package textworld is not installed")
     options = textworld.GameOptions()
     options.nb_rooms, options.nb_objects, options.seeds, options.quest_length = 2, 3, 1234, 2
@@ -118,7 +119,8 @@ async def test_a_game_that_textworld_made(tmp_path: Path) -> None:
 
 
 def test_interactive_benchmarks() -> None:
-    """Each says whom it needs; only what has no tools here is left to other harnesses."""
+    """Each benchmark declares the models it needs; only those without tools here are left to other
+    harnesses."""
     left = {one.name for one in BENCHMARKS.values() if one.interactive and one.world is None}
     assert left >= {f"tau2-{name}" for name in ("airline", "banking", "retail", "telecom")}
     users = {one.name for one in BENCHMARKS.values() if one.needs_user}

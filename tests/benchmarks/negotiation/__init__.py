@@ -1,1 +1,1 @@
-"""Negotiations: the rules, the counterparts, whole attempts."""
+"""Tests of negotiations: rules, counterparts and whole attempts."""

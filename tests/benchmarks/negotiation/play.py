@@ -1,4 +1,4 @@
-"""Scripted strategists and whole negotiations without a server."""
+"""Scripted strategists, and whole negotiations without a server."""
 
 from collections.abc import Callable, Sequence
 from random import Random
@@ -23,12 +23,12 @@ Name = Callable[[Bargain], str]
 
 
 def scenarios(count: int = 150, seed: int = 1) -> list[Scenario]:
-    """Scenarios with every kind of counterpart."""
+    """Return scenarios with every kind of counterpart."""
     return [drawn_scenario(f"s{n}", seed, (*KINDS, *UNSEEN_KINDS)) for n in range(count)]
 
 
 def played(scenario: Scenario, name: Name, choose: Choose) -> Bargain:
-    """A negotiation with the counterpart that is a program."""
+    """Return a finished negotiation with a programmed counterpart."""
     made = Bargain(scenario)
     while made.ended is None:
         made.play("own", choose(moves(scenario.own, name(made), made.standing["other"])))
@@ -38,24 +38,25 @@ def played(scenario: Scenario, name: Name, choose: Choose) -> Bargain:
 
 
 def drawing(seed: int) -> Choose:
-    """Draws moves."""
+    """Return a function that chooses random moves."""
     draw = Random(seed)
     return lambda some: draw.choice(list(some))
 
 
 def drawn_names(seed: int) -> Name:
-    """Draws strategies."""
+    """Return a function that chooses random strategies."""
     draw = Random(seed)
     return lambda made: draw.choice(list(STRATEGIES))
 
 
 def always(strategy: str) -> Name:
-    """The same strategy in each round."""
+    """Return a function that names the same strategy in each round."""
     return lambda made: strategy
 
 
 class Says:
-    """A model that says what `reply` makes of its prompt and its choices; it can be restricted."""
+    """Model whose text is the result of `reply` for its prompt and choices; its output can be
+    restricted."""
 
     def __init__(self, reply: Callable[[str, Sequence[str]], str]) -> None:
         self.reply = reply
@@ -63,13 +64,13 @@ class Says:
         self.prompts: list[list[Message]] = []
 
     def choosing(self, choices: Sequence[str]) -> "Says":
-        """The same model with these choices."""
+        """Return the same model with these choices."""
         made = Says(self.reply)
         made.choices, made.prompts = choices, self.prompts
         return made
 
     async def complete(self, messages: Any, tools: Any, step: int, positions: Any = None) -> Reply:
-        """What `reply` says."""
+        """Return the text that `reply` gives."""
         self.prompts.append([dict(message) for message in messages])
         text = self.reply(str(messages[-1]["content"]), self.choices)
         hold(0.5)
@@ -77,7 +78,7 @@ class Says:
 
 
 def file(structured: bool = True) -> AgentFile:
-    """An agent file with an actor."""
+    """Return an agent file with an actor."""
     act = {"description": "Move.", "experts": {"actor": expert("small")}}
     both = {"structured_moves": structured, "structured_strategies": structured}
     return agent_file(tools={"act": act | both})
@@ -90,7 +91,7 @@ async def attempted(
     user: Says | None = None,
     structured: bool = True,
 ) -> tuple[Trajectory, NegotiationWorld]:
-    """One attempt in the agent loop, and its world."""
+    """Run one attempt in the agent loop and return its trajectory and world."""
     world = NegotiationWorld(scenario, user)
     experts = lambda expert: actor  # noqa: E731
     turns = StrategistTurns(file(structured), strategist, world, experts, experts)

@@ -1,5 +1,5 @@
-"""The rules: scores between 0 and 1 that follow from the recorded moves alone, equal for both
-sides, and losses only by a party's own words."""
+"""Tests of the negotiation rules: scores between 0 and 1 follow from the recorded moves alone and
+are symmetric, and only a party's free text can cause a loss."""
 
 import pytest
 
@@ -18,7 +18,8 @@ NAMES = list(STRATEGIES)
 
 
 def test_scores_follow_from_the_recorded_moves() -> None:
-    """In [0, 1], equal when played again and when replayed, and 0 exactly without a gain."""
+    """Scores are in [0, 1], identical when played again or replayed, and 0 exactly if there is no
+    gain."""
     for number, scenario in enumerate(scenarios()):
         one, two = (played(scenario, drawn_names(number), drawing(number)) for _ in range(2))
         assert 0 <= one.share <= 1 and one.state == two.state
@@ -29,7 +30,7 @@ def test_scores_follow_from_the_recorded_moves() -> None:
 
 
 def test_both_sides_are_alike() -> None:
-    """The reflected scenario with the reflected moves has the same score."""
+    """The mirrored scenario with mirrored moves has the same score."""
     for scenario in scenarios():
         mirror = scenario.mirrored()
         assert mirror.mirrored() == scenario and mirror.side != scenario.side
@@ -41,7 +42,7 @@ def test_both_sides_are_alike() -> None:
 
 
 def test_no_strategy_goes_beyond_the_own_limit() -> None:
-    """Every price that a strategy offers, or accepts, is no loss; words alone can make one."""
+    """No price that a strategy offers or accepts is a loss; only free text can cause one."""
     for scenario in scenarios():
         for party in (scenario.own, scenario.other):
             for standing in range(scenario.low, scenario.high + 1):
@@ -75,7 +76,8 @@ def test_a_deal_is_the_price_that_was_accepted() -> None:
 
 
 def test_illegal_moves_are_counted_and_end_it() -> None:
-    """Rejected with the reason; the round goes on, until there are too many."""
+    """An illegal move is rejected with the reason and the round continues, up to the limit on
+    illegal moves."""
     made = Bargain(scenarios(1)[0])
     for number, text in enumerate(("hm", "offer 5000", "offer 1"), 1):
         with pytest.raises(ValueError):

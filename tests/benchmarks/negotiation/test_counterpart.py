@@ -1,4 +1,4 @@
-"""Counterparts that are programs keep to their formula, their limit and their patience."""
+"""Tests that programmed counterparts follow their formula, limit and patience."""
 
 import pytest
 
@@ -14,7 +14,8 @@ def kind(name: str) -> Scenario:
 
 
 def test_concessions_by_hand() -> None:
-    """From 80 to 30 in five rounds: linear 10 a round; others as (t / 5)^(1 / e) says."""
+    """From 80 to 30 in five rounds, the linear counterpart concedes 10 a round; the others follow
+    (t / 5)^(1 / e)."""
     assert [demand(SELLS, [20] * t) for t in range(6)] == [80, 70, 60, 50, 40, 30]
     # .2^(1/3) = .585, .4^(1/3) = .737
     assert [demand(kind("conceder"), [20] * t) for t in (1, 2)] == [51, 44]
@@ -23,7 +24,8 @@ def test_concessions_by_hand() -> None:
 
 
 def test_tit_for_tat_returns_what_it_is_given() -> None:
-    """5 % of its 50 at first, then our 10 are its 10, and again 5 % for nothing."""
+    """The first concession is 5 % of its range of 50, then it matches our 10, and then 5 % again
+    after no concession."""
     tit = kind("tit_for_tat")
     offers = [20, 30, 30]
     assert [demand(tit, offers[: n + 1]) for n in range(3)] == [78, 68, 65]

@@ -1,4 +1,5 @@
-"""Whole attempts in the agent loop, with scripted models in place of engines."""
+"""Tests of whole negotiation attempts in the agent loop, with scripted models in place of
+engines."""
 
 import json
 from collections import Counter
@@ -39,7 +40,8 @@ def says(strategy: str) -> Says:
 
 
 async def test_strategist_and_actor_reach_a_deal() -> None:
-    """The strategist's words are the conversation, the actor's the tool runs; both are paid."""
+    """The strategist's text is the conversation, the actor's calls are tool runs, and the cost of
+    both is counted."""
     strategist = says("firm")
     done, world = await attempted(SELLS, strategist, FIRST)
     texts = [message["content"] for message in done.messages[1:]]
@@ -67,7 +69,7 @@ async def test_strategist_and_actor_reach_a_deal() -> None:
 
 
 async def test_the_prompt_of_a_strategist_only_grows() -> None:
-    """So a conversation is one training sequence."""
+    """A conversation is therefore one training sequence."""
     strategist = says("hard")
     await attempted(SELLS, strategist, FIRST)
     assert len(strategist.prompts) > 2
@@ -76,7 +78,7 @@ async def test_the_prompt_of_a_strategist_only_grows() -> None:
 
 
 async def test_the_same_actor_earns_more_with_a_better_strategist() -> None:
-    """The strategy decides what the actor may do."""
+    """The strategy restricts the actor's moves."""
     shares: dict[str, float] = {}
     for name in ("hard", "firm", "close"):
         done = [await attempted(each, says(name), FIRST) for each in scenarios(60)]
@@ -85,7 +87,7 @@ async def test_the_same_actor_earns_more_with_a_better_strategist() -> None:
 
 
 async def test_no_one_is_told_the_others_limit() -> None:
-    """Neither strategist nor actor, before the other names it."""
+    """Neither strategist nor actor sees the other side's limit before that side names it."""
     hidden = Scenario("s", "buyer", 90, 33, 10, 95, 80, 5, "boulware")
     strategist, actor = says("soft"), Says(lambda prompt, choices: choices[0])
     await attempted(hidden, strategist, actor)
@@ -94,7 +96,8 @@ async def test_no_one_is_told_the_others_limit() -> None:
 
 
 async def test_free_words_of_strategist_and_actor() -> None:
-    """Without choices: a strategy in other words allows every move, and the actor's is read."""
+    """Without choices, a strategy in free text allows every move, and the actor's free text is
+    parsed."""
     strategist = says("Go low, but stay polite")
     actor = Says(lambda prompt, choices: f"I say: {prompt.split('Moves: ')[1].split(', ')[0]}")
     done, world = await attempted(SELLS, strategist, actor, structured=False)
@@ -104,7 +107,7 @@ async def test_free_words_of_strategist_and_actor() -> None:
 
 
 async def test_what_the_strategy_forbids_is_rejected() -> None:
-    """Three times, then there is no deal."""
+    """After three rejections there is no deal."""
     done, world = await attempted(SELLS, says("firm"), says("accept"), structured=False)
     assert world.outcome() == {
         "reward": 0.0,
@@ -136,14 +139,14 @@ async def test_self_play_of_two_strategists() -> None:
 
 
 async def test_a_counterpart_that_makes_no_move_voids_the_attempt() -> None:
-    """The measured party did nothing wrong."""
+    """The failure is not attributed to the measured party."""
     actor = says("offer 55")
     done, _ = await attempted(SELLS, says("fair"), actor, says(""), structured=False)
     assert (done.status, done.error_type) == ("infra_error", "tool_unavailable")
 
 
 async def test_one_model_alone_writes_its_moves(tmp_path: Path) -> None:
-    """Without an agent; and the benchmark's scorer gives the share."""
+    """This works without an agent, and the benchmark's scorer gives the share."""
     (task,) = load("negotiation", write_lines(tmp_path / "test.jsonl", [vars(SELLS)]))
     model = Scripted("well?", "offer 40", "offer 50", "accept")
     done, score = await attempted_alone("negotiation", task, model)
@@ -155,8 +158,8 @@ async def test_one_model_alone_writes_its_moves(tmp_path: Path) -> None:
 
 
 def test_the_shipped_scenarios_are_the_drawn_ones(tmp_path: Path) -> None:
-    """The files equal what the seed gives; no scenario is in two splits; held-out kinds are in none
-    but theirs."""
+    """The files equal the output of the seed, no scenario is in two splits, and held-out kinds
+    occur only in their own split."""
     write_splits(tmp_path)
     shipped = DATA / "negotiation"
     assert {file.name for file in tmp_path.iterdir()} == {file.name for file in shipped.iterdir()}
@@ -172,7 +175,8 @@ def test_the_shipped_scenarios_are_the_drawn_ones(tmp_path: Path) -> None:
 
 
 def test_there_is_something_to_learn() -> None:
-    """What docs/negotiation.md says of the split test: random strategies, the best fixed one."""
+    """The figures of docs/negotiation.md for the split test are correct: random strategies and the
+    best fixed one."""
     tasks = list(NEGOTIATION.load(Source()))
     every = [Scenario(**task.target["scenario"]) for task in tasks]
     names, draw = drawn_names(3), drawing(3)
@@ -187,14 +191,15 @@ def test_there_is_something_to_learn() -> None:
      {"opening": 20}, {"high": 5}],
 )  # fmt: skip
 def test_a_bad_row_is_named(tmp_path: Path, wrong: dict[str, Any]) -> None:
-    """File, line and field."""
+    """The error names file, line and field."""
     path = write_lines(tmp_path / "test.jsonl", [vars(SELLS) | wrong])
     with pytest.raises(BadRow, match=f"test.jsonl:1: {next(iter(wrong))}: "):
         load("negotiation", path)
 
 
 def test_demonstrations_have_the_form_of_an_attempt() -> None:
-    """What a strategist is taught is what it is shown; strategies are drawn evenly."""
+    """The strategist's demonstrations equal the prompts that it gets, and strategies are drawn
+    uniformly."""
     every = list(conversations(times=1))
     assert len(every) == 400
     first, second = every[0][:2]

@@ -1,1 +1,1 @@
-"""Benchmarks of the user's own."""
+"""Tests of the user's own benchmarks."""

@@ -1,4 +1,4 @@
-"""The user's own JSONL file: which fields are read, and what a wrong row is told."""
+"""Tests of the user's own JSONL file: the fields that are read, and errors for wrong rows."""
 
 import re
 from pathlib import Path
@@ -21,7 +21,7 @@ from tutti.tasks.benchmarks.own import OwnReading
 
 
 def tasks(folder: Path, rows: list[Any], scorer: str = "exact", **fields: Any) -> list[Task]:
-    """The tasks of a file with these rows."""
+    """Return the tasks of a file with these rows."""
     path = write_lines(folder / "my rows.jsonl", rows)
     benchmark = open_benchmark(parse_benchmark(f"{path}:2"), OwnReading(scorer, **fields))
     assert benchmark.name == "my-rows"
@@ -29,7 +29,8 @@ def tasks(folder: Path, rows: list[Any], scorer: str = "exact", **fields: Any) -
 
 
 def test_fields_and_attributes(tmp_path: Path) -> None:
-    """Everything but the answer can be in a prompt; everything but the question selects too."""
+    """Every field but the answer can be used in a prompt, and every field but the question can be
+    used for selection."""
     row = {"problem": "2 + 2?", "target": 4, "level": 3, "tags": ["sum"], "note": None}
     (task,) = tasks(tmp_path, [row], "numeric")
     others = {"level": "3", "tags": '["sum"]'}
@@ -54,7 +55,7 @@ def test_named_fields_and_a_template(tmp_path: Path) -> None:
 
 
 def test_choices(tmp_path: Path) -> None:
-    """By letter or by text; the prompt lists them."""
+    """The answer is given by letter or by text, and the prompt lists the choices."""
     row = {"question": "?", "choices": ["red", "blue"]}
     by_letter, by_text = (
         tasks(tmp_path, [row | {"answer": answer}], "choice")[0] for answer in ("b", "blue")
@@ -94,14 +95,14 @@ def test_choices(tmp_path: Path) -> None:
     ],
 )
 def test_a_wrong_row_is_told(tmp_path: Path, scorer: str, row: dict[str, Any], words: str) -> None:
-    """File, line, field and value."""
+    """The error names file, line, field and value."""
     first = {"id": "1", "question": "?", "answer": "A" if scorer == "choice" else "1"}
     with pytest.raises(BadRow, match=rf"my rows\.jsonl:2: {re.escape(words)}"):
         tasks(tmp_path, [first, row], scorer)
 
 
 def test_a_scorer_is_required(tmp_path: Path) -> None:
-    """With the list."""
+    """The error lists the available scorers."""
     choice = parse_benchmark(str(write_lines(tmp_path / "a.jsonl", [])))
     with pytest.raises(BenchmarkError, match=r"data\.scorer: a\.jsonl needs one: exact \(the"):
         open_benchmark(choice)

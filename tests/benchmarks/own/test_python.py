@@ -1,4 +1,4 @@
-"""The user's own Python file: run by its path; a wrong one is told in one line."""
+"""Tests of the user's own Python file: it is run by its path, and errors are one line."""
 
 import sys
 from pathlib import Path
@@ -23,7 +23,7 @@ LOAD = "    def load(self, source):\n        "
 
 
 def tasks(folder: Path, text: str, source: Path | None = None) -> list[Task]:
-    """The tasks of a file with this text."""
+    """Return the tasks of a file with this text."""
     path = folder / "mine.py"
     path.write_text(text)
     benchmark = open_benchmark(parse_benchmark(str(path)), OwnReading(source=source))
@@ -31,7 +31,8 @@ def tasks(folder: Path, text: str, source: Path | None = None) -> list[Task]:
 
 
 def test_a_file_is_run_by_its_path(tmp_path: Path) -> None:
-    """With dataclasses in it, under a name that nobody imports; it gets `data.source`."""
+    """The file may define dataclasses, its module name cannot be imported, and it gets
+    `data.source`."""
     text = "from __future__ import annotations\nfrom dataclasses import dataclass\n" + CLASS
     text += LOAD + "yield Task(source.name, {'question': 'q'}, {'answer': 'a'})\n"
     text += "@dataclass\nclass Other:\n    x: int\n"
@@ -68,7 +69,7 @@ def test_a_prompt_file_is_beside_the_file(tmp_path: Path) -> None:
     ],
 )
 def test_a_wrong_file_is_told(tmp_path: Path, text: str, words: str) -> None:
-    """One line with the file, and its line where there is one."""
+    """The error is one line with the file and, if known, the line number."""
     with pytest.raises(BadBenchmarkFile, match=words) as caught:
         tasks(tmp_path, text)
     assert "\n" not in str(caught.value)
@@ -82,7 +83,7 @@ def test_two_items_with_one_id(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(("value", "score"), [("True", 1.0), ("0.5", 0.5), ("0", 0.0)])
 async def test_own_scores(tmp_path: Path, value: str, score: float) -> None:
-    """Only 1 counts as correct; no answer is wrong without a call."""
+    """Only 1 counts as correct; a missing answer is wrong without a call of the scorer."""
     path = tmp_path / "mine.py"
     path.write_text(
         HEAD + f"class M(OwnBenchmark):\n    def score(self, target, answer): return {value}\n"

@@ -1,5 +1,5 @@
-"""RULER's items: the same for the same row, within the stated length, right for their gold; and
-the lengths of tutti's own rows."""
+"""Tests of RULER's items: the same row gives the same items, within the stated length, and gold
+answers are correct; also the lengths of tutti's own rows."""
 
 from pathlib import Path
 from typing import Any
@@ -20,14 +20,14 @@ ROW: dict[str, Any] = {"task": "vt", "length": 1000, "items": 2, "seed": 1}
 
 
 def items_of(tmp_path: Path, **changed: Any) -> list[Task]:
-    """The items of one row."""
+    """Return the items of one row."""
     path = write_lines(tmp_path / "knobs.jsonl", [ROW | changed])
     return list(RULER.load(Source(path)))
 
 
 @pytest.mark.parametrize("name", TASKS)
 def test_a_row_gives_its_items_and_always_the_same(tmp_path: Path, name: str) -> None:
-    """Another seed gives others; no two are the same."""
+    """Another seed gives other items, and no two items are equal."""
     items = items_of(tmp_path, task=name)
     assert items == items_of(tmp_path, task=name)
     others = items_of(tmp_path, task=name, seed=2)
@@ -38,8 +38,8 @@ def test_a_row_gives_its_items_and_always_the_same(tmp_path: Path, name: str) ->
 @pytest.mark.parametrize("name", TASKS)
 @given(seed=st.text(max_size=5), length=st.integers(900, 6000), tokens=st.integers(1, 2))
 def test_the_length_is_kept_and_used(name: str, seed: str, length: int, tokens: int) -> None:
-    """The prompt and the room for the response: at most the length, at least 93 % of it, also
-    where a word is two tokens."""
+    """The prompt and the room for the response take at most the length and at least 93 % of it,
+    also if a word is two tokens."""
     made = generate(TASKS[name], seed, length, lambda text: tokens * count_words(text))
     assert made is not None
     assert 0.93 * length < tokens * count_words(made.text) + TASKS[name].room <= length
@@ -47,7 +47,7 @@ def test_the_length_is_kept_and_used(name: str, seed: str, length: int, tokens: 
 
 @pytest.mark.parametrize("name", TASKS)
 async def test_gold_is_right_and_half_of_it_half_right(tmp_path: Path, name: str) -> None:
-    """By the benchmark's own scorer, whose headline is the mean."""
+    """The benchmark's own scorer is used; its headline figure is the mean."""
     item = items_of(tmp_path, task=name)[0]
     gold = await RULER.scoring.score(item.target, RULER.gold_attempt(item), ScoringResources())
     assert (gold.value, gold.correct) == (1.0, True)
@@ -60,7 +60,7 @@ async def test_gold_is_right_and_half_of_it_half_right(tmp_path: Path, name: str
 
 @pytest.mark.parametrize("name", RULER.splits)
 def test_a_split_is_one_task_of_four_lengths(name: str) -> None:
-    """Without a source."""
+    """The split needs no source."""
     items = list(RULER.load(Source(split=name)))
     lengths = {item.attributes["length"] for item in items}
     assert len(items) == 100 and lengths == {"4096", "8192", "16384", "32768"}
@@ -79,7 +79,7 @@ def test_a_split_is_one_task_of_four_lengths(name: str) -> None:
     ],
 )
 def test_a_bad_row_is_named(tmp_path: Path, wrong: dict[str, Any], words: str) -> None:
-    """File, line and field."""
+    """The error names file, line and field."""
     with pytest.raises(BadRow) as caught:
         items_of(tmp_path, **wrong)
     assert f"knobs.jsonl:1: {words}" in str(caught.value)
@@ -88,14 +88,14 @@ def test_a_bad_row_is_named(tmp_path: Path, wrong: dict[str, Any], words: str) -
 def test_without_the_tokenizers_package_the_error_says_what_to_do(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Words are never counted in its place."""
+    """Words are never counted instead of tokens."""
     monkeypatch.setitem(__import__("sys").modules, "tokenizers", None)
     with pytest.raises(BadRow, match=r"tokenizer: .*not installed: .*or leave the field out"):
         items_of(tmp_path, tokenizer="tokenizer.json")
 
 
 def test_a_tokenizer_counts_the_length(tmp_path: Path) -> None:
-    """The one of the file; a file that is none is named."""
+    """The row's tokenizer file is used; an invalid file is named in the error."""
     library = pytest.importorskip("tokenizers")
     path = PROJECT / "assets" / "pocket" / "tokenizer.json"
     tokenizer = library.Tokenizer.from_file(str(path))

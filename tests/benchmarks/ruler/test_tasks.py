@@ -1,4 +1,5 @@
-"""RULER's tasks: the text holds what its references say, worked out here by other means."""
+"""Tests of RULER's tasks: the text contains its references, which are computed here
+independently."""
 
 import re
 from collections import Counter
@@ -18,7 +19,7 @@ NEEDLE = re.compile(r"secret numbers for (\S+) is: (\d{7})\.")
 @pytest.mark.parametrize("name", [name for name in TASKS if name.startswith("niah")])
 @given(seed=SEEDS, size=st.integers(4, 90))
 def test_the_needles_asked_for_are_the_references(name: str, seed: int, size: int) -> None:
-    """Every value of every key in the question, and of no other key."""
+    """The references are all values of the keys in the question and of no other key."""
     made = TASKS[name].make(Random(seed), size, 4096)
     question = made.text.rsplit("\n\n", 1)[1]
     found = [value for key, value in NEEDLE.findall(made.text) if key in question]
@@ -32,7 +33,7 @@ def test_the_needles_asked_for_are_the_references(name: str, seed: int, size: in
 
 @given(SEEDS, st.integers(HOPS + 1, 90))
 def test_the_variables_with_the_value_are_the_references(seed: int, size: int) -> None:
-    """Followed in the order of the text."""
+    """The assignments are followed in the order of the text."""
     made = TASKS["vt"].make(Random(seed), size, 4096)
     wanted = re.findall(r"have the value (\d+)", made.text)[-1]
     values: dict[str, str] = {}
@@ -44,7 +45,8 @@ def test_the_variables_with_the_value_are_the_references(seed: int, size: int) -
 
 @given(SEEDS, SIZES, st.sampled_from([1000, 8192]))
 def test_the_common_words_are_the_references(seed: int, size: int, length: int) -> None:
-    """In the second list; each ten times as often as any other, or six times in a short one."""
+    """The common words in the second list occur ten times as often as the others, or six times in a
+    short one."""
     made = TASKS["cwe"].make(Random(seed), size, length)
     words = Counter(
         re.findall(r"\d+\. (\S+-\S+)", made.text.split("Answer: ")[1].split("\n\n", 1)[1])
@@ -57,7 +59,7 @@ def test_the_common_words_are_the_references(seed: int, size: int, length: int) 
 
 @given(SEEDS, st.integers(60, 5000))
 def test_the_frequent_words_are_the_references(seed: int, size: int) -> None:
-    """Without the dots, and without a tie between the third and the fourth."""
+    """The dots are excluded, and there is no tie between the third and the fourth word."""
     made = TASKS["fwe"].make(Random(seed), size, 4096)
     text = made.text.split("\n\n")[1].split()
     common = Counter(word for word in text if word != "....").most_common(4)
@@ -66,7 +68,7 @@ def test_the_frequent_words_are_the_references(seed: int, size: int) -> None:
 
 
 def test_no_pair_of_words_contains_another() -> None:
-    """A wrong pair must not be found as a right one."""
+    """Otherwise a wrong pair could be scored as correct."""
     assert not [(a, b) for a in ADJECTIVES for b in ADJECTIVES if a != b and b.endswith(a)]
     assert not [(a, b) for a in NOUNS for b in NOUNS if a != b and b.startswith(a)]
     assert len(set(draw_pairs(Random(1), PAIRS))) == PAIRS == len(ADJECTIVES) * len(NOUNS)

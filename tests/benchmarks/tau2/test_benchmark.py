@@ -1,5 +1,5 @@
-"""tau2: every domain's tasks, databases, policies and documents parse; the knowledge can be
-searched."""
+"""Tests of tau2: every domain's tasks, databases, policies and documents parse, and the knowledge
+can be searched."""
 
 import json
 from pathlib import Path
@@ -34,7 +34,7 @@ TASK = {
 def test_every_domain_parses(
     data: Path, name: str, tasks: int, databases: tuple[str, ...], policy: bool
 ) -> None:
-    """All tasks, the databases and policies that the folder has."""
+    """All tasks, databases and policies of the folder parse."""
     domain = read_domain(data / "tau2" / name)
     assert len(domain.tasks) == tasks
     assert tuple(n for n, d in (("db", domain.db), ("user_db", domain.user_db)) if d) == databases
@@ -44,7 +44,7 @@ def test_every_domain_parses(
 
 
 def test_policies_and_manuals(data: Path) -> None:
-    """Telecom's policy comes in three files; the agent gets all of them."""
+    """Telecom's policy consists of three files, and the agent gets all of them."""
     domain = read_domain(data / "tau2" / "telecom")
     assert sorted(domain.manuals) == ["tech_support_manual.md", "tech_support_workflow.md"]
     item = load("tau2-telecom", data / "tau2")[0]
@@ -60,7 +60,6 @@ def test_every_document_that_a_task_needs_is_there(data: Path) -> None:
 
 
 def write_domain(folder: Path, tasks: Any, **files: Any) -> Path:
-    """A domain's folder."""
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "tasks.json").write_text(json.dumps(tasks))
     for name, value in files.items():
@@ -69,7 +68,7 @@ def write_domain(folder: Path, tasks: Any, **files: Any) -> Path:
 
 
 def changed(**criteria: Any) -> dict[str, Any]:
-    """The task with other criteria."""
+    """Return the task with other criteria."""
     return TASK | {"evaluation_criteria": {**TASK["evaluation_criteria"], **criteria}}  # type: ignore[dict-item]
 
 
@@ -100,14 +99,15 @@ def changed(**criteria: Any) -> dict[str, Any]:
     ],
 )
 def test_a_task_that_is_wrong(tmp_path: Path, task: Any, field: str) -> None:
-    """The second task's fault is named with file, its number and the field."""
+    """The error in the second task names the file, the task's number and the field."""
     folder = write_domain(tmp_path, [TASK, task])
     with pytest.raises(BadRow, match=rf"tasks\.json:2: .*{field}"):
         read_domain(folder)
 
 
 def test_files_that_do_not_fit_the_tasks(tmp_path: Path) -> None:
-    """A split that names no task, no tasks at all, a database that is no object."""
+    """Errors are raised for a split with an unknown task, an empty task list and a database that is
+    no object."""
     with pytest.raises(BadRow, match="no such tasks: t9"):
         read_domain(write_domain(tmp_path / "a", [TASK], split_tasks={"test": ["t9"]}))
     with pytest.raises(BadRow, match=r"db\.json:1: .*not an object"):
@@ -127,7 +127,7 @@ def test_a_domain_s_folder_cannot_be_taken_for_another_s(tmp_path: Path) -> None
 
 
 def test_the_target_separates_agent_and_user(tmp_path: Path) -> None:
-    """Actions of the user's side are no calls of the agent's."""
+    """Actions of the user's side are not calls of the agent."""
     actions = [
         {"action_id": "a", "name": "make", "arguments": {}},
         {"action_id": "b", "name": "reboot", "arguments": {}, "requestor": "user"},

@@ -1,4 +1,5 @@
-"""tau2's mock domain with a customer: a right conversation scores 1.0, an idle one does not."""
+"""Tests of tau2's mock domain with a customer: a correct conversation scores 1.0, and one without
+calls does not."""
 
 from pathlib import Path
 
@@ -10,7 +11,7 @@ from tutti.tasks.scoring import SCORERS, ScoringResources, Submission
 
 
 def world_of(data: Path, task: str, model: Scripted) -> tuple[World, dict[str, object]]:
-    """The world of one mock task, and its target."""
+    """Return the world of one mock task and its target."""
     benchmark = benchmark_named("tau2-mock")
     (item,) = (item for item in load("tau2-mock", data / "tau2") if item.key == task)
     assert benchmark.world is not None and benchmark.needs_user
@@ -18,14 +19,14 @@ def world_of(data: Path, task: str, model: Scripted) -> tuple[World, dict[str, o
 
 
 async def scored(world: World, target: dict[str, object]) -> float:
-    """What the world's outcome is worth."""
+    """Return the score of the world's outcome."""
     attempted = Submission(None, state=world.outcome())
     return (await SCORERS["state"].score(target, attempted, ScoringResources())).value
 
 
 async def test_a_conversation_from_end_to_end(data: Path) -> None:
-    """The customer asks, the agent's call changes this attempt's databases, the customer ends it:
-    the outcome is the gold one. Another attempt begins as if nothing had been."""
+    """The customer asks, the agent's call changes this attempt's databases, and the customer ends
+    the dialogue with the gold outcome. Another attempt starts from the initial state."""
     model = Scripted("please make a task for user_1: Important Meeting", "[DONE]")
     world, target = world_of(data, "create_task_1", model)
     assert await world.begin() == "please make a task for user_1: Important Meeting"
@@ -46,7 +47,7 @@ async def test_a_conversation_from_end_to_end(data: Path) -> None:
 
 
 async def test_the_customer_s_own_tools(data: Path) -> None:
-    """The customer acts on its own device, with tools that the agent does not have."""
+    """The customer acts on its own device with tools that the agent does not have."""
     call = {"name": "dismiss_notification", "arguments": {"notification_id": "notif_1"}}
     model = Scripted("hello", call, "I have read it", "[DONE]")
     world, _ = world_of(data, "update_task_with_user_tools", model)
@@ -58,7 +59,7 @@ async def test_the_customer_s_own_tools(data: Path) -> None:
 
 
 async def test_a_task_that_begins_in_the_middle(data: Path) -> None:
-    """Where the dialogue before ends with the customer, the agent goes first."""
+    """If the earlier dialogue ends with the customer, the agent goes first."""
     name = "update_task_with_message_history"
     world, _ = world_of(data, name, Scripted("hello"))
     (item,) = (one for one in load("tau2-mock", data / "tau2") if one.key == name)

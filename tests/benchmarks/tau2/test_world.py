@@ -1,4 +1,5 @@
-"""tau2's mock domain, acted in: right attempts come to the gold outcome, wrong ones do not."""
+"""Tests of tau2's mock domain with calls: correct attempts reach the gold outcome, wrong ones do
+not."""
 
 from pathlib import Path
 from typing import Any
@@ -24,7 +25,7 @@ DB = {
 
 
 def made_up(**parts: Any) -> tuple[Domain, Tau2Task]:
-    """A mock domain with one task."""
+    """Return a mock domain with one task."""
     values: dict[str, Any] = {
         "id": "t",
         "scenario": "s",
@@ -42,14 +43,14 @@ def made_up(**parts: Any) -> tuple[Domain, Tau2Task]:
 
 
 async def score(target: dict[str, Any], session: Session, said: str = "") -> float:
-    """What the session's outcome scores, where the customer has ended the dialogue."""
+    """Return the score of the session's outcome after the customer has ended the dialogue."""
     attempted = Submission(None, state=session.outcome(said) | {ENDED: True})
     return (await SCORERS["state"].score(target, attempted, ScoringResources())).value
 
 
 async def test_gold_actions_of_every_mock_task(data: Path) -> None:
-    """All ten tasks: the gold actions (and what assertions want of user and agent) score 1.0, and
-    doing nothing scores 0.0 wherever something had to be done."""
+    """For all ten tasks, the gold actions, with what the assertions require of user and agent,
+    score 1.0; doing nothing scores 0.0 wherever an action was required."""
     domain = read_domain(data / "tau2" / "mock")
     items = {item.key: item for item in load("tau2-mock", data / "tau2")}
     extra = {
@@ -80,7 +81,8 @@ async def test_gold_actions_of_every_mock_task(data: Path) -> None:
 
 
 async def test_another_way_to_the_same_state_is_right() -> None:
-    """Calls that look something up, or fail, or undo each other do not count: only the state."""
+    """Only the final state counts: read-only calls, failed calls and calls that undo each other
+    have no effect."""
     gold = {"name": "update_task_status", "arguments": {"task_id": "task_1", "status": "completed"}}
     domain, task = made_up(actions=({"action_id": "a", "requestor": AGENT, **gold},))
     target = {"state": gold_outcome(domain, MOCK, task) | {ENDED: True}}
@@ -96,7 +98,7 @@ async def test_another_way_to_the_same_state_is_right() -> None:
 
 
 def test_sessions_share_nothing() -> None:
-    """One attempt's writes are in no other attempt's database, nor in the domain's."""
+    """One attempt's writes appear neither in another attempt's database nor in the domain's."""
     domain, task = made_up()
     one, two = Session(domain, MOCK, task), Session(domain, MOCK, task)
     one.call(AGENT, "create_task", {"user_id": "user_1", "title": "x"})
@@ -112,7 +114,7 @@ def test_sessions_share_nothing() -> None:
     ),
 )
 def test_any_call_is_answered_or_refused(name: str, arguments: dict[str, Any]) -> None:
-    """Whatever a model writes, the session goes on; a call that is refused changes nothing."""
+    """The session continues after any call, and a refused call changes nothing."""
     domain, task = made_up()
     session = Session(domain, MOCK, task)
     try:
@@ -122,7 +124,7 @@ def test_any_call_is_answered_or_refused(name: str, arguments: dict[str, Any]) -
 
 
 def test_the_user_s_tools_are_not_the_agent_s() -> None:
-    """Each side has its own; neither has what only tasks call."""
+    """Each side has its own tools, and neither has those that only tasks call."""
     domain, task = made_up()
     session = Session(domain, MOCK, task)
     for side, name in ((AGENT, "check_notifications"), (USER, "get_users")):
@@ -134,7 +136,8 @@ def test_the_user_s_tools_are_not_the_agent_s() -> None:
 
 
 def test_schemas_come_from_the_functions() -> None:
-    """Names, required arguments and words of the agent's tools; the state is no argument."""
+    """The schemas have the names, required arguments and descriptions of the agent's tools; the
+    state is no argument."""
     schemas = {one["function"]["name"]: one["function"] for one in MOCK.schemas(AGENT)}
     assert list(schemas) == list(MOCK.agent)
     parameters = schemas["create_task"]["parameters"]
@@ -154,13 +157,13 @@ def test_schemas_come_from_the_functions() -> None:
 def test_the_outcome_holds_what_the_reward_asks_for(
     rewards: tuple[str, ...], parts: set[str]
 ) -> None:
-    """No part of the reward that the task does not list can fail an attempt."""
+    """A part of the reward that the task does not list cannot fail an attempt."""
     domain, task = made_up(rewards=rewards)
     assert set(Session(domain, MOCK, task).outcome()) == parts
 
 
 def test_actions_count_by_the_arguments_that_are_named() -> None:
-    """compare_args of a gold action: none of them means that the name alone counts."""
+    """An empty compare_args of a gold action means that the name alone counts."""
     action: dict[str, Any] = {"action_id": "a", "requestor": AGENT}
     action |= {"name": "transfer_to_human_agents"}
     action |= {"arguments": {"summary": "gold"}, "compare_args": []}
@@ -172,7 +175,7 @@ def test_actions_count_by_the_arguments_that_are_named() -> None:
 
 
 def test_what_was_said_is_looked_for_as_tau2_does() -> None:
-    """Without case, and commas in numbers aside."""
+    """The search ignores case and commas in numbers."""
     domain, task = made_up(communicate=("1234", "Refund"), rewards=("COMMUNICATE",))
     session = Session(domain, MOCK, task)
     assert session.outcome("Your refund is $1,234.") == {"communicated": [True, True]}
@@ -180,7 +183,7 @@ def test_what_was_said_is_looked_for_as_tau2_does() -> None:
 
 
 def test_data_and_tools_that_do_not_fit() -> None:
-    """A gold action or a set-up that the tools refuse is the benchmark's fault, and says so."""
+    """A gold action or a set-up that the tools refuse is reported as an error of the benchmark."""
     action = {"action_id": "a7", "requestor": AGENT, "name": "fly", "arguments": {}}
     domain, task = made_up(actions=(action,))
     with pytest.raises(BenchmarkError, match="gold action a7: there is no tool 'fly'"):

@@ -1,4 +1,4 @@
-"""`tutti compare` and `tutti gate`: what they print, keep, and end with."""
+"""Tests of `tutti compare` and `tutti gate`: output, stored results and exit codes."""
 
 import json
 from collections.abc import Iterator
@@ -15,7 +15,8 @@ from tutti.storage import catalog as cat
 
 @pytest.fixture(autouse=True)
 def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[storage.Catalog]:
-    """One sweep: the policy passthrough solves nothing, cap all, adaptive nearly as much."""
+    """Return a store with one sweep: the policy passthrough solves no task, cap solves all,
+    adaptive nearly as many."""
     monkeypatch.setenv("TUTTI_HOME", str(tmp_path / "home"))
     monkeypatch.delenv("TUTTI_CATALOG_URL", raising=False)
     with storage.open_catalog() as catalog:
@@ -44,7 +45,8 @@ def tutti(*arguments: str) -> Result:
 
 
 def test_compare_cells_and_policies() -> None:
-    """0 for better and same, 3 for worse, 4 for an inconclusive one; the numbers are in JSON."""
+    """The exit code is 0 for better and same, 3 for worse and 4 for inconclusive; JSON has the
+    numbers."""
     done = tutti("compare", "p", "c", "--json")
     assert done.exit_code == 0, done.output
     (row,) = json.loads(done.stdout)["compared"]
@@ -92,7 +94,7 @@ def test_gate_ends_with_what_it_found(tmp_path: Path, status: str, code: int) ->
 
 
 def test_a_gate_that_nothing_decides_is_inconclusive(tmp_path: Path) -> None:
-    """A failed one beside it counts for more."""
+    """A failed gate beside it takes precedence."""
     file = tmp_path / "gates.yaml"
     open_gate = "{at_least: 0.5, where: {policy: nobodys}}"
     file.write_text(f"gates: [{open_gate}]")

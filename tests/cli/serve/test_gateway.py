@@ -1,4 +1,5 @@
-"""`tutti gateway`: refusals before anything starts, and the whole of it before doubles of vLLM."""
+"""Tests of `tutti gateway`: refusals before anything starts, and the whole gateway in front of
+fakes of vLLM."""
 
 import json
 import os
@@ -51,7 +52,7 @@ def test_the_help_names_every_policy(tmp_path: Path) -> None:
 
 
 def test_both_entry_points_have_the_same_options() -> None:
-    """The verb has three more, which concern the registry and its own output."""
+    """The verb has three more options, which concern the registry and its own output."""
     context = get_command(app).make_context("tutti", ["gateway"], resilient_parsing=True)
     verb = get_command(app).get_command(context, "gateway")  # type: ignore[attr-defined]
     defaults = {each.name: each.default for each in verb.params if each.name != "help"}
@@ -66,7 +67,7 @@ def test_both_entry_points_have_the_same_options() -> None:
 
 
 def test_the_module_reads_every_kind_of_option() -> None:
-    """Repeated ones, numbers within their bounds, switches."""
+    """The module accepts repeated options, numbers within their bounds, and switches."""
     words = "--engine a --engine b --hold-s 1.5 --port 0 --no-journal --prices p.yaml"
     read = GatewaySettings.parse(words.split())
     wanted = GatewaySettings(
@@ -128,7 +129,7 @@ def test_a_wrong_model_is_named_with_its_field(
 
 
 def test_one_gateway_records_tokens_of_all_its_models_or_of_none(tmp_path: Path) -> None:
-    """An outside endpoint refuses fields that it does not know."""
+    """An external endpoint refuses fields that it does not know."""
     file = registry(tmp_path, a=OUTSIDE, b=OUTSIDE | {"record_tokens": True})
     done = run("--model", "a", "--model", "b", "--models", file, home=tmp_path / "home")
     assert done.exit_code == 2 and "models.b.record_tokens" in done.stderr
@@ -158,7 +159,8 @@ def test_an_engine_that_cannot_start_is_one_message(tmp_path: Path) -> None:
 
 @contextmanager
 def process(command: list[str], **environment: str) -> Iterator[tuple[subprocess.Popen[str], str]]:
-    """A process and the first line that it prints; killed if it does not end by itself."""
+    """Start a process and yield it with the first line that it prints; kill it if it does not end
+    by itself."""
     own = {**os.environ, "PYTHONPATH": str(PROJECT), **environment}
     with subprocess.Popen(
         command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=own, cwd=PROJECT
@@ -173,7 +175,7 @@ def process(command: list[str], **environment: str) -> Iterator[tuple[subprocess
 
 @contextmanager
 def gateway(home: Path, *arguments: str, **environment: str) -> Iterator[Any]:
-    """The verb and what it says of itself as JSON."""
+    """Run the verb and yield its JSON output."""
     command = [sys.executable, "-m", "tutti.cli.main", "gateway", *arguments]
     with process(command, TUTTI_HOME=str(home), **environment) as (child, line):
         assert line, child.communicate()[1]
@@ -181,7 +183,7 @@ def gateway(home: Path, *arguments: str, **environment: str) -> Iterator[Any]:
 
 
 def ask(url: str, body: dict[str, Any] | None = None) -> Any:
-    """The decoded answer; what is refused as too early is asked again."""
+    """Return the decoded response; retry a request that is refused as too early."""
     data = None if body is None else json.dumps(body).encode()
     request = urllib.request.Request(url, data, {"Content-Type": "application/json"})
     for _ in range(100):
@@ -196,7 +198,7 @@ def ask(url: str, body: dict[str, Any] | None = None) -> Any:
 
 
 def end(child: subprocess.Popen[str]) -> str:
-    """Ctrl-C; what it said on standard error."""
+    """Send Ctrl-C and return the text on standard error."""
     child.send_signal(signal.SIGINT)
     _, told = child.communicate(timeout=60)
     assert child.returncode == 0, told
@@ -210,7 +212,7 @@ def call(told: dict[str, Any], program: str, model: str) -> Any:
 
 @pytest.mark.slow
 def test_engines_by_url_are_served_and_recorded(tmp_path: Path) -> None:
-    """The price is the book's, by the name that the call gave."""
+    """The price comes from the price file, by the name in the call."""
     home = tmp_path / "home"
     book = tmp_path / "prices.yaml"
     book.write_text(
@@ -234,7 +236,7 @@ def test_engines_by_url_are_served_and_recorded(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_an_outside_model_has_its_key_its_limit_and_its_prices(tmp_path: Path) -> None:
-    """The registry's own prices win over the book's."""
+    """The registry's own prices take precedence over the price file's."""
     home = tmp_path / "home"
     with process([*DOUBLE, "--port", "0"]) as (_, port):
         outside = OUTSIDE | {
@@ -260,7 +262,7 @@ def test_an_outside_model_has_its_key_its_limit_and_its_prices(tmp_path: Path) -
 
 @pytest.fixture
 def weights(tmp_path: Path) -> Path:
-    """A checkpoint that nobody reads, and a Python that runs the double for vLLM."""
+    """Return a checkpoint that is never read, with a Python that runs the fake of vLLM."""
     folder = make_checkpoint(tmp_path / "weights")
     script = tmp_path / "python"
     script.write_text(f'#!/bin/sh\nexec {" ".join(DOUBLE)} "$@"\n')
@@ -306,7 +308,7 @@ def test_the_end_of_the_only_engine_is_told_and_exit_5(tmp_path: Path, weights: 
 
 
 def _doubles_of(pid: int) -> list[int]:
-    """The double runs below its supervisor, which runs below the verb."""
+    """Return the pids of the fakes; a fake runs below its supervisor, which runs below the verb."""
     found = []
     for line in subprocess.check_output(["ps", "-eo", "pid,ppid,args"], text=True).splitlines()[1:]:
         own, parent, command = line.split(None, 2)

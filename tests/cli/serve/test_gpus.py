@@ -1,4 +1,4 @@
-"""`tutti gpus` and the doctor's row: which run holds which card."""
+"""Tests of `tutti gpus` and the doctor's row: the run that holds each GPU."""
 
 import json
 from pathlib import Path
@@ -15,7 +15,7 @@ from tutti.tasks.platform.gpus import GpuClaim, lease_gpus
 
 @pytest.fixture(autouse=True)
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A store, and two cards."""
+    """Return a store on a machine with two GPUs."""
     for name in ("CUDA_VISIBLE_DEVICES", "TUTTI_CATALOG_URL"):
         monkeypatch.delenv(name, raising=False)
     file = tmp_path / "gpus.yaml"
@@ -28,7 +28,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def look(home: Path) -> tuple[str, str]:
-    """The doctor's row."""
+    """Return the doctor's row."""
     status, found, _ = look_gpu_holders(Place(home, home, Path("absent")))
     return status, found
 
@@ -58,7 +58,7 @@ def test_the_doctor_creates_no_store(home: Path) -> None:
 def test_a_machine_without_cards_and_a_wrong_list(
     home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The reason is told; a list that cannot be read is one message and exit code 1."""
+    """The reason is printed; an unreadable list gives one message and exit code 1."""
     (tmp_path / "gpus.yaml").write_text("gpus: []\n")
     assert "no GPU here: " in CliRunner().invoke(app, ["gpus"]).output
     assert "lists no GPU of host" in look(home)[1]

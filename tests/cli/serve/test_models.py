@@ -1,4 +1,5 @@
-"""`tutti models`: what the registry has, which keys are there, who answers; never a key."""
+"""Tests of `tutti models`: the registry's entries, available keys and responding endpoints; keys
+are never printed."""
 
 import json
 import threading
@@ -19,13 +20,13 @@ KEY = "sk-0123456789"
 
 
 class Provider(BaseHTTPRequestHandler):
-    """A list of models for who has the key; `asked` are the paths and headers."""
+    """Model list for requests with the right key; `asked` has the paths and headers."""
 
     asked: ClassVar[list[tuple[str, dict[str, str]]]] = []
     status, body = 200, b""
 
     def do_GET(self) -> None:
-        """Answer as the test says."""
+        """Send the response that the test specifies."""
         headers = {name.lower(): value for name, value in self.headers.items()}
         self.asked.append((self.path, headers))
         refused = KEY not in str(headers.values()) and "key" in self.path
@@ -35,12 +36,12 @@ class Provider(BaseHTTPRequestHandler):
         self.wfile.write(self.body)
 
     def log_message(self, format: str, *args: Any) -> None:
-        """Keep quiet."""
+        """Suppress the log."""
 
 
 @pytest.fixture
 def provider() -> Iterator[str]:
-    """A running provider of the models a and b; its URL."""
+    """Run a provider of the models a and b and yield its URL."""
     Provider.asked.clear()
     Provider.status = 200
     Provider.body = json.dumps({"data": [{"id": "a"}, {"id": "b"}]}).encode()
@@ -54,7 +55,7 @@ def provider() -> Iterator[str]:
 
 
 def run(folder: Path, *arguments: str, models: dict[str, Any], **environment: str) -> Result:
-    """The verb over a registry of `models`."""
+    """Run the verb with a registry of `models`."""
     path = folder / "deployments" / "models.yaml"
     path.parent.mkdir(exist_ok=True)
     path.write_text(yaml.safe_dump({"models": models}))
@@ -64,17 +65,16 @@ def run(folder: Path, *arguments: str, models: dict[str, Any], **environment: st
 
 
 def outside(url: str, **more: Any) -> dict[str, Any]:
-    """An entry with an endpoint."""
     return {"provider": "openai", "endpoint": url, "context_tokens": 4096} | more
 
 
 def found(done: Result) -> dict[str, Any]:
-    """Verdicts by model."""
     return {each["name"]: (each["ok"], each["found"]) for each in json.loads(done.stdout)}
 
 
 def test_entries_are_listed_with_what_decides_a_call(tmp_path: Path) -> None:
-    """Provider, endpoint, dialect, context, tools, thinking, key there or not; not the key."""
+    """The list has provider, endpoint, dialect, context, tools, thinking, and whether the key is
+    set, but not the key."""
     gpt = {"provider": "openai", "context_tokens": 400_000, "thinking": False}
     local = outside("http://gpu:8000/v1", dialect="hermes", tools=False, served_name="Qwen3-8B")
     plain = outside("http://h/v1", api_key_env="MY_KEY", tools=False)
@@ -100,7 +100,8 @@ def test_our_own_registry_is_listed() -> None:
 
 
 def test_each_endpoint_is_asked_as_the_gateway_would(tmp_path: Path, provider: str) -> None:
-    """Same path, same key; who does not serve the model, or not at all, is said."""
+    """The request has the same path and key; an endpoint that does not serve the model, or does not
+    respond, is reported."""
     models = {
         "a": outside(f"{provider}/key/v1", api_key_env="MY_KEY"),
         "b": outside(f"{provider}/key/v1"),

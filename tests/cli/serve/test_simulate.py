@@ -1,4 +1,4 @@
-"""`tutti simulate`: a table with its validation first, JSON, one line when something is wrong."""
+"""Tests of `tutti simulate`: a table that starts with its validation, JSON, and one-line errors."""
 
 import json
 from pathlib import Path
@@ -15,7 +15,7 @@ from tutti.cli.serve import simulate
 
 @pytest.fixture(autouse=True)
 def _store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A store with one cell."""
+    """Create a store with one cell."""
     monkeypatch.setenv("TUTTI_HOME", str(tmp_path / "home"))
     monkeypatch.delenv("TUTTI_CATALOG_URL", raising=False)
     monkeypatch.setattr("tutti.tasks.serving.simulation.calibrate.SIMULATIONS", 8)
@@ -24,7 +24,7 @@ def _store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def tutti(*arguments: str) -> tuple[int, str]:
-    """Exit code and all output."""
+    """Return the exit code and all output."""
     app = typer.Typer()
     app.command()(simulate.simulate)
     done = CliRunner().invoke(app, list(arguments))

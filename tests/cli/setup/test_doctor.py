@@ -1,4 +1,5 @@
-"""`tutti doctor`: each probe tells what is there from what is not, in time and without secrets."""
+"""Tests of `tutti doctor`: each probe detects presence and absence, within its time limit and
+without printing secrets."""
 
 import json
 import os
@@ -50,7 +51,7 @@ def _server(status: int, body: bytes) -> Iterator[int]:
             self.wfile.write(body)
 
         def log_message(self, format: str, *args: object) -> None:
-            """Keep the test's output clean."""
+            """Suppress the log."""
 
     server = HTTPServer(("127.0.0.1", 0), Handler)
     # Its default poll of 0.5 s would be waited for at shutdown.
@@ -113,7 +114,7 @@ def test_absent_models_environment_is_missing_with_its_fix(tmp_path: Path) -> No
 def test_an_installed_package_names_its_own_pinned_versions(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """There is no Makefile; the commands are printed below the table, not folded in it."""
+    """There is no Makefile; the commands are printed below the table and are not wrapped in it."""
     monkeypatch.setattr(doctor, "FIXES", fixes.installed_fixes(cuda=False))
     found = doctor.look_models(_place(tmp_path, tmp_path / "absent" / "python"))
     assert "make" not in found.fix and found.fix.count("\n") == 2

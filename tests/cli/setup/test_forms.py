@@ -1,5 +1,5 @@
-"""The forms of the deployments: choices that exist, the common fields on top, nothing refused that
-the flow takes."""
+"""Tests of the deployments' forms: choices exist, the common fields come first, and every valid
+value of a flow is accepted."""
 
 import os
 from pathlib import Path
@@ -35,18 +35,19 @@ REGISTRY = "models: {{{0}: {{provider: openai, context_tokens: 1000}}}}"
 
 
 def form(flow: Any = eval_sweep) -> dict[str, Any]:
-    """A flow's form on a machine with `CHOICES`."""
+    """Return a flow's form on a machine with `CHOICES`."""
     return shaped(flow.parameters.model_dump(), CHOICES)
 
 
 def suite_fields() -> dict[str, Any]:
-    """The fields of a suite in the form of `eval-sweep`."""
+    """Return the fields of a suite in the form of `eval-sweep`."""
     fields: dict[str, Any] = form()["definitions"]["Suite"]["properties"]
     return fields
 
 
 def test_the_common_fields_are_first_with_help() -> None:
-    """The form sorts by position; each has one, so that none comes before them."""
+    """The form sorts by position; every field has one, so that none comes before the common
+    fields."""
     fields = suite_fields()
     ordered = sorted(fields, key=lambda name: int(fields[name]["position"]))
     assert ordered[:6] == [*FIRST, "name"]
@@ -96,7 +97,7 @@ def test_every_chosen_field_is_in_a_form() -> None:
     ],
 )
 def test_the_server_takes_what_the_flow_takes(suite: dict[str, Any]) -> None:
-    """Prefect checks parameters by the form's schema before there is a run."""
+    """Prefect validates parameters with the form's schema before a run exists."""
     for flow in (eval_sweep, find_concurrency):
         assert validate({"suite": suite}, form(flow), raise_on_error=True) == []
 
@@ -109,7 +110,7 @@ def test_the_server_refuses_what_is_no_suite(suite: dict[str, Any]) -> None:
 
 
 def test_optional_fields_are_inputs_not_two_buttons() -> None:
-    """The server still takes null for each, and a date stays one."""
+    """The server still accepts null for each field, and a date stays a date."""
     fields = suite_fields()
     assert fields["limit"]["type"] == "integer" and fields["limit"]["minimum"] == 1
     scorer = form()["definitions"]["DataSelection"]["properties"]["scorer"]
@@ -126,8 +127,8 @@ def test_this_machines_choices() -> None:
 
 
 class Server:
-    """Answers as Prefect's API about one deployment, but refuses the first `refused` calls; keeps
-    the schemas that it was given."""
+    """Fake of Prefect's API for one deployment that refuses the first `refused` calls and records
+    the submitted schemas."""
 
     def __init__(self, refused: int = 0) -> None:
         self.refused, self.given = refused, list[Any]()
@@ -142,13 +143,13 @@ class Server:
 
     @property
     def models(self) -> list[str]:
-        """The choices of the latest form."""
+        """Return the choices of the latest form."""
         choice = self.given[-1]["definitions"]["Suite"]["properties"]["model"]["anyOf"][0]
         return list(choice["enum"])
 
 
 def test_forms_follow_the_registry(tmp_path: Path) -> None:
-    """A model that is added while `make ui` runs becomes a choice; a broken file is told."""
+    """A model that is added while `make ui` runs becomes a choice; a broken file is reported."""
     registry, server = tmp_path / "models.yaml", Server()
     registry.write_text(REGISTRY.format("first"))
     followed = DeploymentForms(API, server, ("eval-sweep",), registry)
@@ -163,7 +164,7 @@ def test_forms_follow_the_registry(tmp_path: Path) -> None:
 
 
 def write_later(path: Path, text: str) -> None:
-    """Write a file so that its time of change is another."""
+    """Write a file so that its modification time differs."""
     changed = path.stat().st_mtime + 10
     path.write_text(text)
     os.utime(path, (changed, changed))

@@ -1,4 +1,4 @@
-"""`tutti init`: what it writes is valid, and nothing is overwritten."""
+"""Tests of `tutti init`: its files are valid, and nothing is overwritten."""
 
 from pathlib import Path
 
@@ -10,12 +10,12 @@ from tutti.cli.setup.init import contents
 
 
 def run(*arguments: str) -> Result:
-    """The command in the current folder."""
+    """Run the command in the current folder."""
     return CliRunner().invoke(app, arguments, env={"TUTTI_HOME": ".tutti", "COLUMNS": "200"})
 
 
 def test_what_it_writes_is_valid_and_stays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The registry of the folder is the default; a second call changes nothing."""
+    """The folder's registry is the default; a second call changes nothing."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("TUTTI_CATALOG_URL", raising=False)
     made = run("init")

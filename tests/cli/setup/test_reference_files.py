@@ -1,4 +1,4 @@
-"""ToolOrchestra's address lists and tool descriptions become files that tutti reads."""
+"""Tests that ToolOrchestra's address lists and tool descriptions become files that tutti reads."""
 
 import json
 from pathlib import Path
@@ -28,14 +28,14 @@ TABLE = (
 
 
 def tool(name: str, description: str) -> dict[str, Any]:
-    """As in their file."""
+    """Return a tool as in their file."""
     model = {"description": description, "type": "string"}
     parameters = {"properties": {"model": model}, "required": ["model"], "type": "object"}
     return {"type": "function", "function": {"name": name, "parameters": parameters}}
 
 
 def written(folder: Path, addresses: Any = ADDRESSES, tools: Any = None) -> Result:
-    """`tutti init` with both files."""
+    """Run `tutti init` with both files."""
     (folder / "model_config.json").write_text(json.dumps(addresses))
     (folder / "tools.json").write_text(json.dumps(tools or [tool("answer", TABLE)]))
     asked = ["init", "new", "--model-config", "model_config.json", "--tools", "tools.json"]
@@ -49,7 +49,8 @@ def _inside(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_addresses_are_entries(tmp_path: Path) -> None:
-    """Each address is one, by the end of its path; services and the path inside are none."""
+    """Each address becomes one entry, named by the end of its path; services and the path inside do
+    not."""
     made = written(tmp_path)
     assert made.exit_code == 0, made.output
     registry = read_registry(tmp_path / "new/models.yaml")
@@ -65,8 +66,8 @@ def test_addresses_are_entries(tmp_path: Path) -> None:
 
 
 def test_experts_come_from_the_table(tmp_path: Path) -> None:
-    """Prices, latency and skill of each; experts that their file lacks are gone; a mapped one has
-    its model."""
+    """Each expert has its prices, latency and skill; experts missing in their file are removed, and
+    a mapped one has its model."""
     written(tmp_path)
     agent = read_agent(str(tmp_path / "new/agent.yaml"))
     assert agent.tools.answer is not None
@@ -79,7 +80,7 @@ def test_experts_come_from_the_table(tmp_path: Path) -> None:
 
 
 def test_their_own_file_is_read(data: Path, tmp_path: Path) -> None:
-    """All twelve experts of the published tools.json, as tutti's own agent has them."""
+    """The published tools.json gives all twelve experts as in tutti's own agent."""
     file = data / "orchestrator_tools.json"
     if not file.is_file():
         pytest.skip(f"no {file}")

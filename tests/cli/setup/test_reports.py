@@ -1,4 +1,4 @@
-"""The server of reports on this machine: what it lists, what it sends, and what it does not."""
+"""Tests of the report server on this machine: the files it lists, sends and refuses."""
 
 import http.client
 import os
@@ -16,7 +16,7 @@ Served = tuple[Path, int]
 
 @pytest.fixture
 def served(tmp_path: Path) -> Iterator[Served]:
-    """A store's folder of artifacts with two reports, and the port that they are served on."""
+    """Yield a store's artifact folder with two reports, and the port that serves them."""
     folder = tmp_path / "artifacts"
     for nth, (name, title) in enumerate((("report-0a", "Sweep first"), ("report-1b", "A &amp; B"))):
         (folder / name).mkdir(parents=True)
@@ -37,7 +37,7 @@ def served(tmp_path: Path) -> Iterator[Served]:
 def ask(
     port: int, path: str, method: str = "GET", host: str = "localhost"
 ) -> tuple[int, bytes, http.client.HTTPMessage]:
-    """The answer to one request, whose path is sent as it is."""
+    """Return the response to one request, whose path is sent unmodified."""
     connection = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
     try:
         connection.request(method, path, headers={"Host": f"{host}:{port}"})
@@ -90,5 +90,5 @@ def test_nothing_can_be_written(served: Served, method: str) -> None:
 
 
 def test_a_page_of_another_name_cannot_read_reports(served: Served) -> None:
-    """A name that somebody else made resolve to this machine."""
+    """The host name is one that another site resolves to this machine (DNS rebinding)."""
     assert ask(served[1], "/", host="evil.example")[0] == 403

@@ -1,4 +1,5 @@
-"""`make ui` without its server: prefect.yaml is sound, taken ports and dead children are told."""
+"""Tests of `make ui` without its server: prefect.yaml is valid, and taken ports and dead child
+processes are reported."""
 
 import importlib
 import re
@@ -42,7 +43,8 @@ def _flow_of(deployment: dict[str, Any]) -> Flow[..., Any]:
 def test_nightly_is_registered_with_its_files_schedule_and_the_sweep_by_hand(
     tmp_path: Path,
 ) -> None:
-    """What is registered is prefect.yaml otherwise; a night file without a schedule has none."""
+    """Everything else is registered as in prefect.yaml; a night file without a schedule has
+    none."""
     wanted = deployments.written(PROJECT, tmp_path / "a")
     content = yaml.safe_load(wanted.file.read_text())
     registered = {each["name"]: each for each in content["deployments"]}
@@ -60,7 +62,7 @@ def test_nightly_is_registered_with_its_files_schedule_and_the_sweep_by_hand(
 
 
 class Server:
-    """Answers as Prefect's API about automations and blocks; notes what it was asked."""
+    """Fake of Prefect's API for automations and blocks that records its requests."""
 
     def __init__(self, *there: str, refuses: bool = False) -> None:
         self.there, self.refuses = list(there), refuses
@@ -82,7 +84,8 @@ class Server:
 
 
 def test_a_worse_night_has_an_automation(monkeypatch: pytest.MonkeyPatch) -> None:
-    """It does nothing until a block is named; edited in the UI it stays as it is."""
+    """The automation does nothing until a block is named; if it is edited in the UI, it is not
+    changed."""
     monkeypatch.delenv(deployments.BLOCK, raising=False)
     server = Server()
     assert deployments.automate("http://h/api", server)
@@ -100,7 +103,8 @@ def test_a_worse_night_has_an_automation(monkeypatch: pytest.MonkeyPatch) -> Non
 def test_a_block_is_notified_of_a_worse_night(
     kind: str, action: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """In place of what the automation did before; the block holds the secret, we its id."""
+    """The notification replaces the automation's earlier action; the block holds the secret, and we
+    store only its id."""
     monkeypatch.setenv(deployments.BLOCK, f"{kind}/team")
     server = Server("old")
     deployments.automate("http://h/api", server)
@@ -115,7 +119,7 @@ def test_a_block_that_is_not_there_is_told(monkeypatch: pytest.MonkeyPatch) -> N
 
 
 def test_a_server_that_takes_no_automation_is_asked_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A few times; `make ui` goes on without."""
+    """After a few tries `make ui` continues without the automation."""
     monkeypatch.delenv(deployments.BLOCK, raising=False)
     monkeypatch.setattr(deployments, "time", SimpleNamespace(sleep=lambda _: None))
     server = Server(refuses=True)
@@ -132,7 +136,7 @@ def test_parameters_of_a_deployment_validate(name: str, monkeypatch: pytest.Monk
 
 
 def _fields(name: str, schema: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Every field of a form, those of its groups too."""
+    """Return every field of a form, including those of its groups."""
     for group, content in {name: schema, **schema["definitions"]}.items():
         for field, properties in content.get("properties", {}).items():
             yield f"{group}.{field}", properties
@@ -149,7 +153,7 @@ def test_every_field_of_a_form_is_described(name: str) -> None:
 
 
 def test_forms_show_the_choices() -> None:
-    """Kinds of an index and families of tasks are selected, not typed."""
+    """Index kinds and task families are selected, not typed."""
 
     def schema(name: str, group: str) -> Any:
         found = _flow_of(DEPLOYMENTS[name]).parameters.model_dump()
@@ -204,7 +208,8 @@ def test_flow_runs_find_project_store_and_models(
 
 
 def _taken(offset: int) -> socket.socket:
-    """A listening socket whose port + offset is free: both below the ports that others draw."""
+    """Return a listening socket for which port + offset is free, both below the ephemeral port
+    range."""
     for port in Random().sample(range(20_000, 32_000), 100):
         with suppress(OSError):
             taken = socket.create_server(("127.0.0.1", port))

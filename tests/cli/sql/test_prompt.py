@@ -1,4 +1,5 @@
-"""`tutti sql` as a prompt: what it reads, offers, remembers, shows; and once in a real terminal."""
+"""Tests of the `tutti sql` prompt: input, completion, history and output, and one run in a real
+terminal."""
 
 import io
 import json
@@ -29,7 +30,7 @@ CTRL_C, CTRL_D, TAB = "\x03", "\x04", "\t"
 
 
 class ProbeResponse(list[str]):
-    """Everything a shell showed and said."""
+    """Output and messages of a shell."""
 
     def show(self, pieces: Iterable[str]) -> None:
         self.append("".join(pieces))
@@ -59,7 +60,7 @@ def shell(catalog: Catalog, said: ProbeResponse) -> Iterator[Shell]:
 
 
 def typed(shell: Shell, keys: str) -> None:
-    """What a user types, until they leave."""
+    """Feed `keys` to the shell until the user leaves."""
     with create_pipe_input() as pipe:
         pipe.send_text(keys)
         talk(shell, session(shell, pipe, DummyOutput()))
@@ -140,14 +141,13 @@ def test_an_interrupted_query_leaves_the_session_as_it_was(
 
 @pytest.fixture(scope="module")
 def names(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Names]:
-    """The names of an empty store."""
+    """Yield the names of an empty store."""
     connection = connect(Home(tmp_path_factory.mktemp("empty")))
     yield Names(connection)
     connection.close()
 
 
 def offered(names: Names, text: str) -> list[str]:
-    """What is offered at the `|`."""
     before, _, after = text.partition("|")
     arguments = {name: command.arguments for name, command in COMMANDS.items()}
     completer = SqlCompleter(lambda: names, arguments)
@@ -309,7 +309,7 @@ def test_newer_rows_are_seen_after_a_refresh(
 
 
 class Screen(io.StringIO):
-    """A terminal of ten lines, as standard output."""
+    """Terminal of ten lines as standard output."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, pager: str) -> None:
         super().__init__()
@@ -335,7 +335,7 @@ def test_rows_go_through_the_pager(monkeypatch: pytest.MonkeyPatch, tmp_path: Pa
 
 
 class Terminal:
-    """The prompt in a process of its own, at a real terminal."""
+    """The prompt in its own process, in a real terminal."""
 
     def __init__(self, home: Path) -> None:
         environment = {
@@ -352,7 +352,7 @@ class Terminal:
         os.write(self.fd, keys.encode())
 
     def until(self, words: str) -> None:
-        """Read what it shows up to `words`."""
+        """Read the terminal's output up to `words`."""
         while words not in self.seen:
             ready, _, _ = select.select([self.fd], [], [], 20)
             assert ready, f"waited for {words!r}, seen: {self.seen}"
@@ -362,7 +362,8 @@ class Terminal:
 
 @pytest.mark.timeout(100)
 def test_in_a_real_terminal(tmp_path: Path) -> None:
-    """A completion, a result, Ctrl-C in a query that would never end, and Ctrl-D."""
+    """The test covers a completion, a result, Ctrl-C in a query that would never end, and
+    Ctrl-D."""
     terminal = Terminal(tmp_path)
     terminal.until("tutti>")
     terminal.type("select count(*) from attem")

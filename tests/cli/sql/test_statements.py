@@ -1,4 +1,4 @@
-"""`tutti sql`: formats, parameters, files, errors."""
+"""Tests of `tutti sql`: formats, parameters, files and errors."""
 
 import csv
 import io
@@ -32,7 +32,7 @@ EVERYTHING = """select timetz '10:00:00+01:00' as t, map{1: 2} as m, true as b, 
 
 @pytest.fixture(scope="module")
 def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """An empty store; no test here writes to it."""
+    """Return an empty store; no test here writes to it."""
     return tmp_path_factory.mktemp("store")
 
 
@@ -42,7 +42,7 @@ def run(home: Path, *arguments: str, given: str | None = None) -> Result:
 
 
 def drawn(sql: str, output: str, width: int | None = None) -> str:
-    """The whole text of a statement's rows."""
+    """Return the whole text of a statement's rows."""
     with duckdb.connect() as connection:
         connection.execute("set timezone = 'UTC'")
         return "".join(TEXT_FORMATS[output](Rows(connection.execute(sql)), width))
@@ -78,7 +78,7 @@ def test_no_rows() -> None:
 
 @pytest.mark.parametrize("output", TEXT_FORMATS)
 def test_rows_are_drawn_as_they_are_needed(output: str) -> None:
-    """Ten billion rows fit in nobody's memory; the first come at once."""
+    """Ten billion rows exceed the memory; the first rows are shown at once."""
     with duckdb.connect() as connection:
         rows = Rows(connection.execute("select range as n from range(10_000_000_000)"))
         assert list(islice(TEXT_FORMATS[output](rows, 80), 5))
@@ -105,8 +105,8 @@ def test_a_table_has_at_most_a_thousand_rows(home: Path) -> None:
 
 
 def test_control_characters_are_shown_and_not_obeyed() -> None:
-    """Models write them, and a terminal would change its title, colours or clipboard, or show a
-    line in another order. A file has them as they are."""
+    """Models write control characters, with which a terminal would change its title, colours or
+    clipboard, or show a line in another order. A file contains them unchanged."""
     sql = f"select chr(27) || ']0;pwned' || chr(7) || chr(13) || chr(8238) as a{chr(8238)}"
     for output, terminal in (("table", False), ("table", True), ("csv", True), ("json", True)):
         text = drawn(sql, output, 80 if terminal else None)
@@ -126,7 +126,7 @@ def test_control_characters_are_shown_and_not_obeyed() -> None:
     ],
 )  # fmt: skip
 def test_a_spreadsheet_runs_nothing_of_a_csv(text: str, written: str) -> None:
-    """A text of a model or a tool, and a column's name; numbers stay numbers."""
+    """Texts of a model or a tool and column names are escaped; numbers stay numbers."""
     with duckdb.connect() as connection:
         rows = Rows(connection.execute('select $1 as "=x", -1 as n, -1.5::decimal as d', [text]))
         (*names, _, _), (cell, n, d) = csv.reader(
@@ -246,7 +246,7 @@ def test_parquet_goes_through_a_pipe(tmp_path: Path) -> None:
 
 
 def test_a_file_is_whole_or_not_there(home: Path, tmp_path: Path) -> None:
-    """The old one stays when the statement fails half way."""
+    """The old file is kept when the statement fails half way."""
     out = tmp_path / "a.csv"
     out.write_text("old")
     fails = "select if(range = 5000, error('late'), range) as n from range(6000)"

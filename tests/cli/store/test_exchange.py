@@ -1,4 +1,4 @@
-"""`tutti import`, `export` and `view`."""
+"""Tests of `tutti import`, `export` and `view`."""
 
 import json
 import os
@@ -32,7 +32,7 @@ def home(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def logs(tmp_path: Path) -> Path:
-    """A job of Harbor with three trials."""
+    """Return the folder of a Harbor job with three trials."""
     names = {name: RESULT | {"trial_name": f"hello__{name}"} for name in "abc"}
     return job(tmp_path / "job", **names)
 
@@ -76,7 +76,7 @@ def test_many_problems_are_counted(tmp_path: Path, home: Path) -> None:
 
 
 def test_files_of_one_name_in_two_folders_are_two_runs(tmp_path: Path, home: Path) -> None:
-    """A run that its files do not name is not taken for another of the same file name."""
+    """A run without a name in its files is not taken for another with the same file name."""
     for folder in ("one", "two"):
         (tmp_path / folder).mkdir()
         (tmp_path / folder / "trajectory.json").write_text(json.dumps(TRAJECTORY))
@@ -128,7 +128,8 @@ def test_export_chooses_and_does_not_overwrite(logs: Path, home: Path, tmp_path:
 
 
 def test_thunderagents_summaries_of_a_sweep(logs: Path, home: Path, tmp_path: Path) -> None:
-    """A folder a cell with its three files, whatever window; nothing is overwritten unasked."""
+    """There is one folder per cell with three files, for any window; nothing is overwritten without
+    a flag."""
     assert run("import", logs, home=home).exit_code == 0
     out = tmp_path / "theirs"
     asked = ("export", "thunderagent", "--out", out, "--window", "0,60", "--json")
@@ -147,7 +148,8 @@ def test_thunderagents_summaries_of_a_sweep(logs: Path, home: Path, tmp_path: Pa
 
 
 def test_swe_bench_there_and_back(home: Path, tmp_path: Path) -> None:
-    """Predictions of a sweep out; the report's verdicts onto it add no attempt, and none twice."""
+    """A sweep's predictions are exported; importing the report's verdicts adds no attempt and no
+    verdict twice."""
     report = {"submitted_ids": ["a__a-1"], "resolved_ids": ["a__a-1"]}
     file = tmp_path / "m.night.json"
     file.write_text(json.dumps(report))
@@ -211,7 +213,7 @@ def test_detect_says_what_it_knows(tmp_path: Path) -> None:
 
 
 def test_the_viewers_taken_port_is_told_with_another(home: Path) -> None:
-    """The viewer takes no free port by itself."""
+    """The message suggests another port, because the viewer does not choose a free one itself."""
     pytest.importorskip("inspect_ai")
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
@@ -221,7 +223,8 @@ def test_the_viewers_taken_port_is_told_with_another(home: Path) -> None:
 
 @pytest.mark.e2e
 def test_view_serves_the_logs_and_ends_with_us(logs: Path, home: Path) -> None:
-    """The real viewer, over the newest sweep; after SIGTERM and after SIGKILL nothing is left."""
+    """The real viewer serves the newest sweep; after SIGTERM and after SIGKILL no process is
+    left."""
     pytest.importorskip("inspect_ai")
     run("import", logs, home=home)
     port = free_ports()

@@ -1,4 +1,4 @@
-"""`tutti lineage`: which artifact is meant, in which form it is drawn, where to."""
+"""Tests of `tutti lineage`: selection of the artifact, format and destination of the drawing."""
 
 import json
 from pathlib import Path
@@ -12,7 +12,7 @@ from tutti.storage import Home, commit, open_catalog
 
 @pytest.fixture
 def home(tmp_path: Path) -> Path:
-    """A store with an index, two cells and one finished attempt."""
+    """Return a store with an index, two cells and one finished attempt."""
     root = tmp_path / "store"
     with open_catalog(Home(root)) as catalog:
         catalog.enter_artifact("index:aa11", {"documents": 3})

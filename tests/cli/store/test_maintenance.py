@@ -1,4 +1,4 @@
-"""The verbs that keep a store in order: what they print, their exit codes, and the flow."""
+"""Tests of the maintenance verbs: output, exit codes and the flow."""
 
 import json
 from collections.abc import Iterator
@@ -15,7 +15,7 @@ from tutti.storage import catalog as cat
 
 @pytest.fixture(autouse=True)
 def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[storage.Catalog]:
-    """A store of one sweep with two small commits."""
+    """Yield a store of one sweep with two small commits."""
     monkeypatch.setenv("TUTTI_HOME", str(tmp_path / "home"))
     monkeypatch.delenv("TUTTI_CATALOG_URL", raising=False)
     with storage.open_catalog() as catalog:
@@ -33,13 +33,13 @@ def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[storage.C
 
 
 def tutti(*arguments: str) -> tuple[int, str]:
-    """Exit code and standard output of the command."""
+    """Return the exit code and standard output of the command."""
     done = CliRunner().invoke(app, list(arguments))
     return done.exit_code, done.stdout
 
 
 def as_json(*arguments: str) -> Any:
-    """What the command prints as JSON; it must succeed."""
+    """Return the command's JSON output; the command must succeed."""
     code, text = tutti(*arguments, "--json")
     assert code == 0, text
     return json.loads(text)
@@ -58,7 +58,7 @@ def test_compact_says_what_it_merged() -> None:
 
 
 def test_verify_tells_by_its_exit_code(store: storage.Catalog) -> None:
-    """0 when all is well, 1 with the file's name when not, 0 once it is repaired."""
+    """The exit code is 0 if all is well, 1 with the file's name if not, and 0 after the repair."""
     assert tutti("verify")[0] == 0
     path = next(store.home.tables.rglob("*.parquet"))
     path.write_bytes(path.read_bytes()[:-1])
@@ -80,7 +80,7 @@ def test_expire_shows_before_it_does() -> None:
 
 
 async def test_the_maintenance_flow_runs_with_no_arguments() -> None:
-    """As a plain function; what it found is its result."""
+    """The flow runs as a plain function and returns its findings."""
     from tutti.flows.maintenance import maintenance
 
     done = await maintenance.fn()

@@ -1,5 +1,5 @@
-"""Messages of a client that no API defines, as the gateway recorded them, in every program that
-reads conversations back."""
+"""Tests of client messages that no API defines, as the gateway recorded them, in every program that
+reads stored conversations."""
 
 import json
 from contextlib import closing
@@ -36,7 +36,8 @@ ANSWER = {"role": "assistant", "content": "#### 4"}
 
 
 def store(home: storage.Home) -> None:
-    """A sweep of two attempts, each with one call: of all odd messages, and of one that is none."""
+    """Store a sweep of two attempts with one call each: one with all malformed messages, one with a
+    value that is no message."""
     attempts: list[dict[str, Any]] = []
     messages, calls = [], []
     for nth, prompt in enumerate(([*ODD, *ODD[:3]], [{"role": "user", "content": "2+2?"}])):
@@ -61,7 +62,7 @@ def store(home: storage.Home) -> None:
 
 @pytest.fixture
 def home(tmp_path: Path) -> Path:
-    """The store's folder."""
+    """Return the store's folder."""
     store(storage.Home(tmp_path / "home"))
     return tmp_path / "home"
 
@@ -107,7 +108,7 @@ def test_transcript_and_report_show_them(home: Path, tmp_path: Path) -> None:
 
 
 def test_a_conversation_is_written_with_all_of_them(home: Path) -> None:
-    """The macro `prompt` gives the call's prompt whole."""
+    """The macro `prompt` returns the call's whole prompt."""
     with closing(storage.connect(storage.Home(home))) as connection:
         found = connection.execute("select count(*) from prompt('call-0')").fetchone()
     assert found == (len(ODD) + 3,)

@@ -1,4 +1,4 @@
-"""`tutti export parquet`: a file a table, for pandas and DuckDB."""
+"""Tests of `tutti export parquet`: one file per table, for pandas and DuckDB."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""`tutti sweep cancel` ends what another process runs, and nothing else."""
+"""Tests of `tutti sweep cancel`: it ends a sweep of another process and nothing else."""
 
 import subprocess
 import sys
@@ -23,7 +23,7 @@ with storage.open_catalog() as catalog, storage.held(catalog, "sweep:1"):
 
 @pytest.fixture
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A store with one sweep."""
+    """Return a store with one sweep."""
     monkeypatch.setenv("TUTTI_HOME", str(tmp_path))
     monkeypatch.delenv("TUTTI_CATALOG_URL", raising=False)
     with storage.open_catalog() as catalog, catalog.transaction() as connection:
@@ -33,7 +33,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_a_running_sweep_is_ended(home: Path) -> None:
-    """Its process gets what Ctrl-C sends, and is gone when the verb returns."""
+    """The sweep's process gets the signal of Ctrl-C and has ended when the verb returns."""
     with subprocess.Popen([sys.executable, "-c", HOLD], stdout=subprocess.PIPE, stderr=-3) as child:
         assert child.stdout is not None
         assert child.stdout.readline() == b"held\n"

@@ -1,4 +1,4 @@
-"""Nights from the command line: exit codes, JSON, accepting one by hand."""
+"""Tests of nights from the command line: exit codes, JSON, and manual acceptance."""
 
 import json
 from collections.abc import Iterator
@@ -22,7 +22,7 @@ NIGHT = Night("nightly", date(2026, 11, 21))
 
 @pytest.fixture(autouse=True)
 def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[storage.Catalog]:
-    """One night that was worse."""
+    """Yield a store with one night whose verdict is worse."""
     monkeypatch.setenv("TUTTI_HOME", str(tmp_path / "home"))
     monkeypatch.delenv("TUTTI_CATALOG_URL", raising=False)
     with storage.open_catalog() as catalog:
@@ -35,7 +35,7 @@ def tutti(*arguments: str) -> Result:
 
 
 def test_a_night_is_accepted_by_hand(store: storage.Catalog) -> None:
-    """The reason is kept; without one, or of no such night, it is bad usage."""
+    """The reason is stored; a missing reason or an unknown night is a usage error."""
     done = tutti("gate", "--accept", NIGHT.label, "--why", "harder tasks", "--json")
     assert done.exit_code == 0, done.output
     assert json.loads(done.stdout) == {"night": NIGHT.label, "accepted": "by hand: harder tasks"}
@@ -94,7 +94,7 @@ def test_a_night_tells_by_its_verdict(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    """JSON alone on standard output. What was not measured is to be run again."""
+    """Standard output has only JSON. Cells that were not measured are listed to be run again."""
     shown = {"night": "n", "verdict": verdict, "whole": whole}
 
     async def measured(path: Path, models: Path, night: date | None) -> dict[str, Any]:

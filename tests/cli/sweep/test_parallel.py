@@ -1,4 +1,4 @@
-"""`tutti run --parallel`: parallel thinking from flags, on a scripted endpoint."""
+"""Tests of `tutti run --parallel`: parallel thinking from flags, with a scripted endpoint."""
 
 import json
 from pathlib import Path
@@ -14,7 +14,8 @@ from tutti.storage import Home, query
 
 
 def solve(body: dict[str, Any]) -> dict[str, Any]:
-    """Another wrong answer at each seed; a new solution, of those that are shown, is right."""
+    """Give a different wrong answer for each seed; a new solution, synthesized from the shown ones,
+    is correct."""
     right = "#### 7" if text_of(body).count("####") > 1 else f"#### {100 + body.get('seed', 0)}"
     return {"content": right}
 
@@ -28,7 +29,7 @@ def questions(tmp_path: Path) -> Path:
 def test_solutions_are_combined(
     tmp_path: Path, questions: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Three solutions and a call that makes one of them; the kept suite says so."""
+    """The run makes three solutions and one combining call; the stored suite has these settings."""
     home = tmp_path / "home"
     monkeypatch.setenv("TUTTI_HOME", str(home))
     with players(tmp_path, solver=solve) as registry:

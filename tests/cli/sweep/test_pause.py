@@ -1,5 +1,6 @@
-"""`tutti sweep pause` and `resume` say so in the catalog, and refuse what makes no sense; `cancel
---finish` pauses, waits for what runs, and leaves no pause behind."""
+"""Tests of `tutti sweep pause` and `resume`, which set the state in the catalog and refuse invalid
+uses, and of `cancel --finish`, which pauses, waits for running attempts, and leaves no pause
+behind."""
 
 import json
 import subprocess
@@ -26,7 +27,7 @@ __all__ = ["home"]
 
 @pytest.fixture
 def catalog(home: Path) -> Iterator[storage.Catalog]:
-    """The store's, with a cell and an attempt that runs."""
+    """Yield the store's catalog, with a cell and a running attempt."""
     with storage.open_catalog() as catalog:
         cell = {"cell_id": "cell:1", "sweep_id": "sweep:1", "benchmark": "", "model": ""}
         cell |= {"policy": "", "task_set_id": "", "index_id": "", "status": "running"}
@@ -43,13 +44,13 @@ def catalog(home: Path) -> Iterator[storage.Catalog]:
 
 
 def typed(*words: str) -> tuple[int, str]:
-    """Exit code and output of ``tutti sweep WORDS``."""
+    """Return the exit code and output of ``tutti sweep WORDS``."""
     done = CliRunner().invoke(app, ["sweep", *words])
     return done.exit_code, done.output
 
 
 def test_pause_and_resume(catalog: storage.Catalog) -> None:
-    """A second pause keeps the first one's time."""
+    """A second pause keeps the time of the first."""
     with storage.held(catalog, "sweep:1"):
         told = "sweep:1: paused, 1 attempts still running; `tutti sweep resume` continues\n"
         assert typed("pause", "mine") == (0, told)
@@ -72,7 +73,8 @@ def test_what_makes_no_sense_is_refused(catalog: storage.Catalog) -> None:
 def test_cancel_may_wait_for_what_runs(
     catalog: storage.Catalog, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The process is interrupted only once no attempt runs, and the sweep is not paused after."""
+    """The process is interrupted only when no attempt runs, and the sweep is not paused
+    afterwards."""
     monkeypatch.setattr(control, "SETTLED_S", 0.3)
     ended: list[float] = []
 

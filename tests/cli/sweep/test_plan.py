@@ -1,4 +1,4 @@
-"""`tutti sweep plan --json` has what the text says: the measure and the warnings."""
+"""Tests that `tutti sweep plan --json` has what the text has: the measure and the warnings."""
 
 import pytest
 
@@ -13,7 +13,7 @@ from tutti.tasks.sweeps.spec.groups import Repetition, SamplingSettings
 def test_the_warning_of_trials_at_temperature_0_is_in_the_json(
     temperature: float, warned: int
 ) -> None:
-    """A program that reads the plan sees it too."""
+    """A program that reads the plan gets the warning, too."""
     sampling = SamplingSettings(temperature=temperature)
     suite = Suite(repetition=Repetition(trials=4), sampling=sampling)
     found = _content(PlanEstimate(plan_of(suite, count=1), (), "mean score", 0.5, None))

@@ -1,4 +1,5 @@
-"""The verb `report`: a page in the folder asked for, JSON alone on stdout, two sweeps by name."""
+"""Tests of the verb `report`: a page in the given folder, only JSON on stdout, two sweeps by
+name."""
 
 import json
 from pathlib import Path
@@ -14,7 +15,7 @@ FAST = Cell("fast", "pocket", "cap", 4, 1.0, 40, 21)
 
 @pytest.fixture(scope="module")
 def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A store with two sweeps whose ids are their names with a kind."""
+    """Return a store with two sweeps whose ids are their names with a kind."""
     root = tmp_path_factory.mktemp("home")
     cells = tuple(
         Cell(f"sweep:{cell.sweep_id}", *(getattr(cell, key) for key in list(vars(cell))[1:]))

@@ -1,4 +1,4 @@
-"""`tutti sweep run`: what is said of the cells once the flow has ended."""
+"""Tests of the summary of cells that `tutti sweep run` prints after the flow has ended."""
 
 from pathlib import Path
 

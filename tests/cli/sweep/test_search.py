@@ -1,4 +1,4 @@
-"""`tutti sweep search`, the budget flags, and the old spellings of both."""
+"""Tests of `tutti sweep search`, the budget flags, and the old spellings of both."""
 
 import inspect
 from pathlib import Path
@@ -20,7 +20,7 @@ UNSUPPORTED = {"policies": [{"concurrency": 8, "sure": False, "whole": True}]}
 
 @pytest.fixture
 def started(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
-    """The arguments of the searches and sweeps that were started; nothing is measured."""
+    """Return the arguments of the started searches and sweeps; nothing is measured."""
     calls: list[Any] = []
 
     def run_flow(flow: Any, prefect: bool, as_json: bool, *arguments: Any) -> Any:
@@ -53,7 +53,7 @@ def test_a_search_gets_its_limits(started: list[Any]) -> None:
 
 
 def test_a_search_takes_the_flags_of_a_run(started: list[Any]) -> None:
-    """All that change a suite; each verb's own are of its own."""
+    """A search accepts all flags that change a suite; the other flags of each verb are its own."""
     given = ("--model", "large", "--concurrency", "4,8", "--policies", "cap")
     done = tutti(*NEW, *given, "--temperature", "0.5", "--max-tokens", "7")
     assert done.exit_code == 0, done.output

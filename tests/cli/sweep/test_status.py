@@ -1,4 +1,4 @@
-"""`tutti sweep status` in a terminal of 80 columns."""
+"""Tests of `tutti sweep status` in a terminal of 80 columns."""
 
 from pathlib import Path
 
@@ -17,7 +17,7 @@ COUNTS = {"concurrency": 128, "samples": 1319, "finished": 1319, "infra_errors":
 def test_names_are_folded_and_the_rest_is_whole(
     repeats: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Concurrency and state used to be cut, or left out, where names were long."""
+    """Concurrency and state used to be truncated or omitted if names were long."""
     monkeypatch.setenv("TUTTI_HOME", str(tmp_path))
     monkeypatch.setenv("COLUMNS", "80")
     rows = [CELL | COUNTS | {"repeat": nth} for nth in range(repeats)]

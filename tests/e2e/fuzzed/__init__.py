@@ -1,1 +1,1 @@
-"""What the fuzz test of HTTP services draws, and how it measures them."""
+"""Requests drawn for the fuzz test of HTTP services, and measurement of the services."""

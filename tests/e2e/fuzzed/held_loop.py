@@ -1,10 +1,10 @@
-"""Runs a service and says how long one event held its loop, in CPU time of the loop's thread.
+"""Runs a service and measures how long one event held its loop, in CPU time of the loop's thread.
 
 Run: ``python -m tests.e2e.fuzzed.held_loop FILE MODULE ARGUMENTS``. In: a module that is started
 with ``-m``, and its arguments. Out: in FILE, when the module ends, the longest CPU time of one
-callback and its name, since SIGUSR1 if that was sent. CPU time, because a busy machine stops any
-process for longer. The loop is asyncio's own in place of uvloop's, whose callbacks cannot be timed
-from outside.
+callback and its name, since SIGUSR1 if that was sent. CPU time is measured because a busy machine
+stops any process for longer. The loop is asyncio's own in place of uvloop's, whose callbacks cannot
+be timed from outside.
 """
 
 import asyncio
@@ -21,7 +21,7 @@ import uvloop
 
 
 def main() -> None:
-    """Run the module, then write what was measured."""
+    """Run the module, then write the measurement."""
     file, module = Path(sys.argv[1]), sys.argv[2]
     longest, run_handle = (0.0, ""), Handle._run
 

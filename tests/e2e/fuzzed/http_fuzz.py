@@ -1,8 +1,8 @@
-"""Thousands of fuzzed requests: bodies, paths, headers, bytes, and engines' answers.
+"""Thousands of fuzzed requests: bodies, paths, headers, bytes, and engines' responses.
 
 In: a seed. Out: bytes for the port of a gateway (`Fuzz`), of the retrieval service (`SearchFuzz`)
-or of the server of reports (`ReportFuzz`), and for an engine's answers. What is drawn depends on
-the seed alone, so what has failed can be sent again.
+or of the report server (`ReportFuzz`), and for an engine's responses. The output depends on the
+seed alone, so a failing request can be sent again.
 """
 
 import json
@@ -48,7 +48,7 @@ NUMBERS = (0, -1, 1, 2**31, 2**53 + 1, 2**63, 2**64 - 1, -(2**63), 1e308, 1e-320
 
 
 class Fuzz:
-    """A source of requests and answers; by default of a gateway's."""
+    """Source of requests and responses, by default those of a gateway."""
 
     paths: tuple[str, ...] = PATHS
     call_paths: tuple[str, ...] = PATHS[:5]
@@ -61,7 +61,7 @@ class Fuzz:
         self.token = token
 
     def value(self, depth: int = 0) -> Any:
-        """Any JSON, mostly flat, now and then of hundreds of levels."""
+        """Return any JSON value, mostly flat, sometimes nested hundreds of levels deep."""
         draw = self.random.random()
         if depth > 4 or draw < 0.35:
             return self.random.choice(WORDS)
@@ -78,14 +78,14 @@ class Fuzz:
         return {self.random.choice(names): self.value(depth + 1) for _ in range(size)}
 
     def deep(self, levels: int) -> Any:
-        """A value of so many levels."""
+        """Return a value nested `levels` deep."""
         value: Any = 0
         for _ in range(levels):
             value = [value] if self.random.random() < 0.5 else {"a": value}
         return value
 
     def message(self) -> Any:
-        """A chat message, or what stands where one belongs."""
+        """Return a chat message or a value in place of one."""
         if self.random.random() < 0.2:
             return self.value()
         told: dict[str, Any] = {"role": self.random.choice(("user", "assistant", "tool", "system"))}
@@ -99,7 +99,7 @@ class Fuzz:
         return told
 
     def body(self) -> bytes:
-        """A body: a call, any JSON, or bytes."""
+        """Return a body: a call, any JSON, or bytes."""
         draw = self.random.random()
         if draw < LARGE:
             return self.large()
@@ -113,13 +113,13 @@ class Fuzz:
         return self.random.randbytes(self.random.randrange(200))
 
     def sound(self) -> dict[str, Any]:
-        """The body of a call that is answered, as far as its messages are sound."""
+        """Return the body of a call that succeeds if its messages are valid."""
         many = range(self.random.randrange(4))
         told: dict[str, Any] = {"model": "m", "messages": [self.message() for _ in many]}
         return told | {"stream": self.random.random() < 0.4}
 
     def large(self) -> bytes:
-        """A megabyte in one of the forms that cost most to read."""
+        """Return a megabyte in one of the forms that are most expensive to parse."""
         units = (b"{},", b"0,", b"[", b'"a",', b'{"a":', "🐍".encode())
         one = self.random.choice(units)
         many = one * (LARGE_BYTES // len(one))
@@ -127,7 +127,7 @@ class Fuzz:
         return start + self.random.choice((b"[%b0]}", b'"%b"}', b"%b")) % many
 
     def target(self) -> bytes:
-        """A path, some of its characters written another way."""
+        """Return a path with some characters encoded differently."""
         path = self.random.choice(self.call_paths if self.random.random() < 0.5 else self.paths)
         if self.random.random() < 0.2:
             path += "?" + self.random.choice(WORDS[:8])
@@ -139,7 +139,7 @@ class Fuzz:
         return "".join(letters).encode()
 
     def request(self) -> bytes:
-        """A request: a call that reaches the engine, or one that is odd in any way."""
+        """Return a request: a call that reaches the engine, or a malformed one."""
         if self.random.random() < 0.4:
             return self.call()
         method, body = self.random.choice(METHODS).encode(), self.body()
@@ -163,7 +163,7 @@ class Fuzz:
         return self.broken(whole) if self.random.random() < 0.2 else whole
 
     def call(self) -> bytes:
-        """A sound request whose body may hold anything."""
+        """Return a valid request with any body."""
         body, number = self.body(), self.random.randrange(200)
         path = self.random.choice(self.call_paths).encode()
         if self.random.random() < self.released:
@@ -175,7 +175,7 @@ class Fuzz:
         )
 
     def broken(self, data: bytes) -> bytes:
-        """Cut short, or with some bytes changed, put in or left out."""
+        """Return the data truncated, or with some bytes changed, inserted or removed."""
         if self.random.random() < 0.4:
             return data[: self.random.randrange(len(data))]
         changed = bytearray(data)
@@ -187,7 +187,7 @@ class Fuzz:
         return bytes(changed)
 
     def answer(self) -> bytes:
-        """What an engine answers: mostly sound, else anything."""
+        """Return an engine's response, mostly valid."""
         draw = self.random.random()
         if draw < 0.3:
             return self._stream()
@@ -225,7 +225,7 @@ class Fuzz:
 
 
 class SearchFuzz(Fuzz):
-    """A source of requests to the retrieval service."""
+    """Source of requests to the retrieval service."""
 
     paths = ("/retrieve", "/health", "/retrieve/", "/", "*", "//retrieve", "http://h/retrieve")
     call_paths = ("/retrieve",)
@@ -233,7 +233,7 @@ class SearchFuzz(Fuzz):
     released = 0.0
 
     def sound(self) -> dict[str, Any]:
-        """A search; one in five hundred of many long queries."""
+        """Return a search; one in five hundred has many long queries."""
         words = ("amber", "birch", "title6", "number7", "é\u2028🐍", "", "a " * 200)
         large = self.random.random() < 0.002
         many = range(64 if large else 1 + self.random.randrange(3))
@@ -247,13 +247,13 @@ class SearchFuzz(Fuzz):
 
 
 class ReportFuzz(Fuzz):
-    """A source of requests to the server of reports."""
+    """Source of requests to the report server."""
 
     paths = REPORT_PATHS
     call_paths = REPORT_PATHS
 
     def call(self) -> bytes:
-        """A sound request for a page."""
+        """Return a valid request for a page."""
         method = self.random.choice((b"GET", b"HEAD"))
         path = self.random.choice(self.paths).encode()
         return b"%b %b HTTP/1.1\r\nHost: localhost\r\nContent-Length: 0\r\n\r\n" % (method, path)

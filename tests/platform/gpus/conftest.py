@@ -1,4 +1,4 @@
-"""A store, and an inventory of made-up GPUs whose locks are the test's own."""
+"""Fixtures: a store, and an inventory of fake GPUs with the test's own locks."""
 
 import os
 import socket
@@ -18,14 +18,14 @@ MakeGpus = Callable[[int], Path]
 
 @pytest.fixture
 def catalog(tmp_path: Path, new_catalog: NewCatalog) -> Iterator[storage.Catalog]:
-    """The test's store, open."""
+    """Yield the test's open store."""
     with new_catalog(storage.Home(tmp_path / "store")) as catalog:
         yield catalog
 
 
 @pytest.fixture
 def listed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> MakeGpus:
-    """Lists so many GPUs of this host, with uuids, in the file that TUTTI_GPUS names."""
+    """List fake GPUs of this host with uuids in the file that TUTTI_GPUS names."""
     monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
     monkeypatch.setenv("TUTTI_GPU_LOCKS", str(tmp_path / "locks"))
 
@@ -42,5 +42,5 @@ def listed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> MakeGpus:
 
 @pytest.fixture
 def worker_environment(listed: MakeGpus) -> dict[str, Any]:
-    """What a process that a test starts needs to import the sources under test."""
+    """Return the environment in which a child process imports the sources under test."""
     return {**os.environ, "PYTHONPATH": str(PROJECT)}

@@ -1,4 +1,4 @@
-"""Which GPUs there are: by file, by NVML, and by what CUDA_VISIBLE_DEVICES leaves of them."""
+"""Tests of the GPU inventory: by file, by NVML, and restricted by CUDA_VISIBLE_DEVICES."""
 
 from pathlib import Path
 from types import SimpleNamespace
@@ -12,13 +12,11 @@ from tutti.tasks.platform.gpus.inventory import gpus_of_nvml, processes_of_nvml
 
 
 class FakeNvml:
-    """The module pynvml of a machine with `n` GPUs."""
+    """Fake of the module pynvml on a machine with `n` GPUs."""
 
     NVML_ERROR_LIBRARY_NOT_FOUND = 12
 
     class NVMLError(Exception):
-        """What NVML says went wrong."""
-
         def __init__(self, said: str, value: int = 999) -> None:
             super().__init__(said)
             self.value = value
@@ -28,50 +26,45 @@ class FakeNvml:
         self.pids: list[int] = []
 
     def nvmlInit(self) -> None:
-        """Find the driver."""
         if self.fails:
             raise self.fails
         self.open += 1
 
     def nvmlShutdown(self) -> None:
-        """Let go of it."""
         self.open -= 1
 
     def nvmlDeviceGetCount(self) -> int:
-        """How many GPUs."""
         return self.n
 
     def nvmlDeviceGetHandleByIndex(self, index: int) -> int:
-        """A handle is a number here."""
         return index
 
     def nvmlDeviceGetHandleByUUID(self, uuid: str) -> int:
-        """Of the GPUs that it has."""
+        """Return the handle of one of its GPUs."""
         index = int(uuid.removeprefix("GPU-"))
         if index >= self.n:
             raise self.NVMLError("Not Found", 6)
         return index
 
     def nvmlDeviceGetComputeRunningProcesses(self, gpu: int) -> list[SimpleNamespace]:
-        """On GPU 0; a process has an entry a context."""
+        """Return processes on GPU 0, with one entry per context of a process."""
         return [SimpleNamespace(pid=pid) for pid in self.pids * (gpu == 0)]
 
     def nvmlDeviceGetMigMode(self, gpu: int) -> list[int]:
-        """GPU 0 cannot be divided."""
+        """Return the MIG mode; GPU 0 does not support it."""
         if gpu == 0:
             raise self.NVMLError("Not Supported")
         return [self.mig, self.mig]
 
     def nvmlDeviceGetUUID(self, gpu: int) -> bytes:
-        """Bytes, as older versions gave."""
+        """Return the uuid as bytes, as older versions do."""
         return f"GPU-{gpu}".encode()
 
     def nvmlDeviceGetName(self, gpu: int) -> str:
-        """Of all GPUs."""
         return "H100"
 
     def nvmlDeviceGetMemoryInfo(self, gpu: int) -> SimpleNamespace:
-        """In bytes."""
+        """Return the memory in bytes."""
         return SimpleNamespace(total=80 * 2**30, used=0)
 
 
@@ -90,7 +83,7 @@ def test_a_file_lists_the_cards_of_several_hosts(tmp_path: Path, listed: MakeGpu
 def test_the_store_may_have_the_list(
     tmp_path: Path, listed: MakeGpus, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Where TUTTI_GPUS names no other."""
+    """The store's list is used if TUTTI_GPUS names no other."""
     file = listed(1)
     monkeypatch.delenv("TUTTI_GPUS")
     home = storage.Home(tmp_path / "store")
@@ -114,7 +107,8 @@ def test_cuda_visible_devices_leaves_what_cuda_would_show(
     visible: str,
     left: list[int],
 ) -> None:
-    """As Slurm sets it; nothing after the first name that is none, as CUDA does."""
+    """The variable has the forms that Slurm sets; as in CUDA, everything after the first invalid
+    name is ignored."""
     listed(3)
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", visible)
     assert here(storage.Home(tmp_path)) == left
@@ -158,7 +152,7 @@ def test_without_a_driver_there_are_no_cards() -> None:
 
 
 def test_a_driver_that_does_not_answer_is_an_error() -> None:
-    """Not a machine without GPUs: a job would run on the CPU in silence."""
+    """Otherwise a job would silently run on the CPU."""
     broken = FakeNvml.NVMLError("Driver/library version mismatch", 18)
     with pytest.raises(GpuError, match=r"NVML: Driver/library version mismatch; `nvidia-smi`"):
         gpus_of_nvml(FakeNvml(fails=broken))
@@ -172,7 +166,8 @@ def test_a_divided_card_is_refused() -> None:
 
 
 def test_the_programs_that_compute_on_a_card() -> None:
-    """By the driver; a GPU of a list that it does not have has none, nor has a machine without."""
+    """The driver lists them; a GPU unknown to the driver, or a machine without a driver, has
+    none."""
     nvml = FakeNvml()
     nvml.pids = [4711, 99, 4711]
     assert processes_of_nvml("GPU-0", nvml) == [99, 4711]

@@ -1,4 +1,5 @@
-"""One holder a GPU; all GPUs of a claim or none; refusals say what there is."""
+"""Tests of GPU leases: one holder per GPU, all GPUs of a claim or none, and refusals that list the
+GPUs."""
 
 import asyncio
 import json
@@ -54,7 +55,7 @@ def test_the_cards_that_are_asked_for(
     indices: list[int],
     visible: str,
 ) -> None:
-    """By default one; given back at the end of the block."""
+    """The default is one GPU; GPUs are released at the end of the block."""
     listed(3)
     with lease_gpus(catalog, of(wanted)) as lease:
         assert [gpu.index for gpu in lease.gpus] == indices
@@ -86,7 +87,7 @@ def test_what_there_is_not_is_refused_at_once(
 
 
 def test_a_machine_without_cards(catalog: storage.Catalog, listed: MakeGpus) -> None:
-    """By default a job runs on the CPU; what tutti does not know of stays visible to it."""
+    """By default the job runs on the CPU; GPUs that tutti does not list stay visible to it."""
     listed(0)
     with lease_gpus(catalog, of(None)) as lease:
         assert lease.gpus == () and lease.environment == {}
@@ -132,7 +133,8 @@ def test_it_gets_the_card_when_the_holder_is_done(
 def test_two_claims_for_both_cards_do_not_wait_for_each_other(
     catalog: storage.Catalog, listed: MakeGpus
 ) -> None:
-    """Each names them in another order; none keeps one while it waits for the other."""
+    """The claims name the GPUs in different orders; neither holds one while it waits for the
+    other."""
     listed(2)
     done: list[int] = []
 
@@ -154,7 +156,8 @@ def test_two_claims_for_both_cards_do_not_wait_for_each_other(
 def test_a_child_sees_its_cards_and_keeps_their_locks(
     catalog: storage.Catalog, listed: MakeGpus
 ) -> None:
-    """Also where the holder's own descriptor is closed: the GPU is in use until the child ends."""
+    """This also holds if the holder's descriptor is closed: the GPU is in use until the child
+    ends."""
     listed(2)
     with lease_gpus(catalog, of((1,))) as lease:
         with Child("user", ["sh", "-c", "env; sleep 1000"], {}, catalog, lease) as child:
@@ -193,8 +196,9 @@ def test_a_card_whose_process_outlives_its_holder_is_not_free(
 def test_a_card_with_a_foreign_process_is_not_free(
     catalog: storage.Catalog, listed: MakeGpus, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A program that tutti did not start has its memory; the other GPU is taken, and who wants
-    both is told by whom one is used. Where it ends, or may share, the GPU is free."""
+    """A process that tutti did not start uses its memory. The other GPU is leased, and a claim for
+    both is refused with that process's name. When the process ends or sharing is allowed, the GPU
+    is free."""
     listed(2)
     computing = {"GPU-0000-aa": [4711]}
     seen = "tutti.tasks.platform.gpus.leases.processes_of_nvml"
@@ -216,7 +220,7 @@ def test_a_card_with_a_foreign_process_is_not_free(
 
 
 def take_over(catalog: storage.Catalog) -> None:
-    """What another host does after the lease has run out."""
+    """Take the lease as another host does after it has expired."""
     with catalog.transaction() as connection:
         change = sa.update(cat.leases).where(cat.leases.c.name.startswith("gpu "))
         connection.execute(change.values(token=cat.leases.c.token + 1))
@@ -225,7 +229,7 @@ def take_over(catalog: storage.Catalog) -> None:
 def test_a_holder_that_does_not_renew_is_told_while_it_lives(
     catalog: storage.Catalog, listed: MakeGpus
 ) -> None:
-    """And of a host that is gone the GPU is free, as whoever asks for it finds."""
+    """A GPU whose host is gone is free for the next claim."""
     listed(1)
     of_gpus = sa.update(cat.leases).where(cat.leases.c.name.startswith("gpu "))
     with lease_gpus(catalog, of(1)):
@@ -264,7 +268,7 @@ def test_a_lost_lease_ends_the_child_and_fences_commits(
 def test_a_child_whose_leases_are_not_renewed_is_ended(
     catalog: storage.Catalog, listed: MakeGpus, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The catalog cannot be reached: others may take the GPU when the lease has run out."""
+    """If the catalog is unreachable, others may take the GPU when the lease has expired."""
     listed(1)
     claim = GpuClaim(1, "run:1", "", 0.0, lease_s=3.0)
 
@@ -284,7 +288,7 @@ def test_a_child_whose_leases_are_not_renewed_is_ended(
 
 
 def test_waiting_does_not_block_the_event_loop(catalog: storage.Catalog, listed: MakeGpus) -> None:
-    """And a claim that is cancelled in the middle of an attempt leaves nothing held."""
+    """A claim that is cancelled in the middle of an attempt holds nothing."""
     listed(1)
 
     async def take(hold_s: float) -> None:
@@ -306,7 +310,7 @@ def test_waiting_does_not_block_the_event_loop(catalog: storage.Catalog, listed:
 
 
 def test_cards_without_uuid_are_given_by_index(catalog: storage.Catalog, listed: MakeGpus) -> None:
-    """All of them, for CUDA takes no mixture."""
+    """All GPUs are then given by index, because CUDA accepts no mixture."""
     listed(2).write_text("gpus: [{index: 0, uuid: GPU-a}, {index: 1}]\n")
     with lease_gpus(catalog, of(2)) as lease:
         assert lease.environment["CUDA_VISIBLE_DEVICES"] == "0,1"

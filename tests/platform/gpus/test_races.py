@@ -1,4 +1,5 @@
-"""Real processes compete for GPUs: never two on one, and none is lost with its holder."""
+"""Tests of real processes that compete for GPUs: never two on one GPU, and no GPU is lost with its
+holder."""
 
 import itertools
 import os
@@ -31,7 +32,7 @@ def command(catalog: storage.Catalog, turns: int, lease_s: float, most: int, to:
 def holder(
     catalog: storage.Catalog, tmp_path: Path, environment: dict[str, Any], lease_s: float
 ) -> Iterator[tuple["subprocess.Popen[bytes]", Path]]:
-    """A process that holds a GPU with a child on it, and what it records."""
+    """Yield a process that holds a GPU with a child on it, and its log file."""
     record = tmp_path / "record"
     started = command(catalog, 0, lease_s, 1, record)
     with subprocess.Popen(started, env=environment, cwd=PROJECT) as process:
@@ -43,7 +44,7 @@ def holder(
 
 
 def until(is_so: Any, timeout_s: float) -> float:
-    """Seconds until it was so."""
+    """Return the seconds until `is_so` was true."""
     began = time.monotonic()
     while not is_so():
         assert time.monotonic() - began < timeout_s, "it never was so"
@@ -52,7 +53,7 @@ def until(is_so: Any, timeout_s: float) -> float:
 
 
 def users() -> list[int]:
-    """Processes that run on a GPU of this test's holder, not of one that runs beside it."""
+    """Return the processes on a GPU of this test's holder, not of another test's."""
     found = []
     ours = f"TUTTI_GPUS={os.environ['TUTTI_GPUS']}".encode()
     for entry in (name for name in os.listdir("/proc") if name.isdecimal()):
@@ -74,7 +75,7 @@ def test_never_two_on_one_card(
     worker_environment: dict[str, Any],
     tmp_path: Path,
 ) -> None:
-    """Claims of one and of two GPUs; every process gets its turns, however busy the machine is."""
+    """Processes claim one or two GPUs, and each gets its turns, however busy the machine is."""
     listed(N_GPUS)
     environment = {**worker_environment, **dict(os.environ)}
     records = [tmp_path / f"record-{n}" for n in range(PROCESSES)]
@@ -101,7 +102,7 @@ def test_a_killed_holder_frees_its_card(
     worker_environment: dict[str, Any],
     tmp_path: Path,
 ) -> None:
-    """Once its child has ended, long before its lease does."""
+    """The GPU is free when its child has ended, long before the lease expires."""
     listed(1)
     environment = {**worker_environment, **dict(os.environ)}
     with holder(catalog, tmp_path, environment, lease_s=300) as (process, _):
@@ -122,7 +123,7 @@ def test_a_stopped_holder_is_waited_for_where_its_child_still_uses_the_card(
     worker_environment: dict[str, Any],
     tmp_path: Path,
 ) -> None:
-    """Its child is ended by its supervisor; the lock of the stopped process itself remains."""
+    """The supervisor ends the child; the stopped process itself still holds its lock."""
     listed(1)
     environment = {**worker_environment, **dict(os.environ)}
     with holder(catalog, tmp_path, environment, lease_s=1.0) as (process, record):
@@ -143,8 +144,8 @@ def test_a_stopped_holder_that_comes_back_is_fenced(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """In a container with its own /tmp, so without the lock: its child ends before the lease does,
-    another takes the GPU, and the holder is told when it resumes."""
+    """In a container with its own /tmp the lock is not shared: the child ends before the lease
+    expires, another process takes the GPU, and the holder gets an error when it resumes."""
     listed(1)
     environment = {**worker_environment, **dict(os.environ)}
     monkeypatch.setenv("TUTTI_GPU_LOCKS", str(tmp_path / "other-locks"))

@@ -16,7 +16,6 @@ from tutti.tasks.serving.processes import Child
 
 
 def main() -> None:
-    """See the module."""
     store, turns, lease_s, most, record = sys.argv[1:]
     with open_catalog(Home(Path(store))) as catalog, open(record, "a", buffering=1) as out:
         for _ in range(int(turns)):

@@ -1,4 +1,4 @@
-"""The line about a whole sweep, and where it is shown."""
+"""Tests of the progress line of a whole sweep and of its display."""
 
 import io
 
@@ -11,7 +11,7 @@ from tutti.tasks.platform.progress.display import StageProgress, SweepProgress
 
 
 class Clock:
-    """Seconds, as a test says."""
+    """Clock with seconds set by a test."""
 
     now = 0.0
 
@@ -20,7 +20,7 @@ class Clock:
 
 
 def test_the_line_says_how_far_a_sweep_is() -> None:
-    """Two cells of a hundred, one reused: a sample a second, ten of them done."""
+    """There are two cells of a hundred samples, one reused; a second per sample, ten finished."""
     clock = Clock()
     sweep = SweepProgress({"a": 100, "b": 100, "c": 100}, finished=["a"], clock=clock)
     assert sweep.line() == "1 of 3 cells, 200 samples left"
@@ -32,7 +32,7 @@ def test_the_line_says_how_far_a_sweep_is() -> None:
 
 
 def test_what_was_done_before_is_not_fast() -> None:
-    """A resumed cell begins with 90 done: they are in no rate."""
+    """A resumed cell starts with 90 finished samples, which are not part of the rate."""
     clock = Clock()
     sweep = SweepProgress({"a": 100}, clock=clock)
     clock.now = 2.0
@@ -41,7 +41,7 @@ def test_what_was_done_before_is_not_fast() -> None:
 
 
 def test_a_cell_that_ended_early_has_nothing_left() -> None:
-    """Its samples are not waited for."""
+    """The remaining samples of such a cell are not counted as open."""
     sweep = SweepProgress({"a": 100, "b": 5})
     sweep.tell("a", 3, 3, 3, 0)
     sweep.finish("a")
@@ -50,7 +50,7 @@ def test_a_cell_that_ended_early_has_nothing_left() -> None:
 
 @given(st.lists(st.tuples(st.sampled_from("ab"), st.floats(0, 100)), max_size=30))
 def test_the_rate_is_never_negative(told: list[tuple[str, float]]) -> None:
-    """Whatever order cells report in, samples left fall and the rate is not below 0."""
+    """In any order of reports, the open samples decrease and the rate is not below 0."""
     clock, done = Clock(), {"a": 0, "b": 0}
     sweep = SweepProgress({"a": 40, "b": 40}, clock=clock)
     for cell, waited in told:
@@ -62,7 +62,7 @@ def test_the_rate_is_never_negative(told: list[tuple[str, float]]) -> None:
 
 
 def test_a_stage_without_a_total_spins() -> None:
-    """No bar that stands at 0 of an unknown number; one as soon as the total is known."""
+    """There is no bar at 0 of an unknown number; a bar appears when the total is known."""
     console = Console(file=io.StringIO(), width=80, force_terminal=True, record=True)
     with StageProgress("engine", console) as stage:
         console.print(*stage._bar.get_renderables())
@@ -79,7 +79,7 @@ def test_a_stage_without_a_total_spins() -> None:
 
 @pytest.mark.parametrize("width", [60, 80, 200])
 def test_a_long_name_leaves_the_count_and_the_time(width: int) -> None:
-    """Its end is kept: policy, concurrency and accuracy."""
+    """The end of the name is kept: policy, concurrency and accuracy."""
     console = Console(file=io.StringIO(), width=width, force_terminal=True, record=True)
     with StageProgress("gsm8k-mock-127-0-0-1-8911: mock passthrough at 16", console) as stage:
         stage.show(17, 1000, "accuracy 65%")
@@ -92,7 +92,7 @@ def test_a_long_name_leaves_the_count_and_the_time(width: int) -> None:
 
 @pytest.mark.parametrize("is_terminal", [True, False])
 def test_the_line_is_shown(is_terminal: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Below the bar of a terminal; in the line that a log gets now and then."""
+    """The line is below the bar in a terminal, and logged periodically otherwise."""
     monkeypatch.setattr("tutti.tasks.platform.progress.display.SHOW_S", -1.0)
     stream = io.StringIO()
     console = Console(file=stream, width=80, force_terminal=is_terminal)

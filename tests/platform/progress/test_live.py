@@ -1,4 +1,5 @@
-"""A live view is refreshed now and then and at the end, and never fails the work it shows."""
+"""Tests of a live view: it is refreshed periodically and at the end, and never fails the work it
+shows."""
 
 import asyncio
 import io
@@ -11,13 +12,13 @@ from tutti.tasks.platform.progress import LiveView, StageProgress, artifacts, li
 
 
 class Server:
-    """Keeps what it is shown, or fails."""
+    """Fake server that records the views or fails."""
 
     def __init__(self, fails: bool = False) -> None:
         self.fails, self.shown = fails, []  # type: tuple[bool, list[LiveView]]
 
     async def show(self, view: LiveView) -> None:
-        """As `_Artifacts`."""
+        """Record a view with the interface of `_Artifacts`."""
         if self.fails:
             raise httpx.ConnectError("no server")
         self.shown.append(view)
@@ -33,8 +34,8 @@ def in_a_flow(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 async def watch(server: Server, refresh_s: float, monkeypatch: pytest.MonkeyPatch) -> str:
-    """Work of five steps, 20 ms each, whose first is known after 20 ms; what was printed. Where it
-    is refreshed often, each step waits until it is shown."""
+    """Watch five steps of 20 ms each, the first known after 20 ms, and return the output. If it is
+    refreshed often, each step waits until it is shown."""
     monkeypatch.setattr(artifacts, "_Artifacts", lambda key: server)
     console = Console(file=io.StringIO())
     steps: list[int] = []
@@ -64,14 +65,14 @@ async def test_it_is_refreshed_now_and_then_and_at_the_end(
 
 @pytest.mark.usefixtures("in_a_flow")
 async def test_a_server_that_fails_does_not_fail_the_work(monkeypatch: pytest.MonkeyPatch) -> None:
-    """And it is told."""
+    """The failure is reported."""
     printed = await watch(Server(fails=True), 60.0, monkeypatch)
     assert "training: no live view in the UI: no server" in printed
 
 
 @pytest.mark.usefixtures("in_a_flow")
 async def test_a_failure_of_the_work_is_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What was known is shown all the same."""
+    """The last known state is shown nevertheless."""
     server = Server()
     monkeypatch.setattr(artifacts, "_Artifacts", lambda key: server)
     progress = StageProgress("training", Console(file=io.StringIO()))

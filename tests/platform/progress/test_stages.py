@@ -1,4 +1,4 @@
-"""Stages: settings at the function's head, the same with and without Prefect."""
+"""Tests of stages: settings at the function's head, identical with and without Prefect."""
 
 import asyncio
 import subprocess
@@ -13,7 +13,7 @@ TRIES: list[str] = []
 
 
 class Busy(Exception):
-    """May pass."""
+    """Error that may pass."""
 
 
 @pytest.fixture(autouse=True)
@@ -23,7 +23,7 @@ def _no_tries() -> None:
 
 @stage(name="fetch", retries=2, retry_on=(Busy,), timeout_s=0.2, tags=("network",))
 async def fetch(progress: StageProgress, failures: int, error: type[Exception] = Busy) -> str:
-    """Fail so many times."""
+    """Fail `failures` times."""
     progress.show(1, 2)
     TRIES.append(progress.name)
     if len(TRIES) <= failures:
@@ -33,14 +33,14 @@ async def fetch(progress: StageProgress, failures: int, error: type[Exception] =
 
 @stage(name="sleep", timeout_s=0.01)
 async def sleep(progress: StageProgress) -> None:
-    """Longer than its limit."""
+    """Sleep longer than the limit."""
     await asyncio.sleep(5)
 
 
 async def test_a_stage_is_retried_on_its_own_errors_only(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    """And runs under its name, or under a title."""
+    """A stage runs under its name or under a title."""
     log = StageLog()
     assert await fetch(log, 2) == "fetched" and len(TRIES) == 3
     assert "fetch: again in 0 s, 1 more: not now" in capsys.readouterr().err
@@ -61,7 +61,7 @@ async def test_a_stage_ends_at_its_limit() -> None:
 
 
 def test_the_prefect_task_has_the_settings_and_no_closure() -> None:
-    """One task for all calls of a stage; its function stands at the top of a module."""
+    """All calls of a stage use one task, whose function is at the top level of a module."""
     task = fetch.as_task
     assert task is fetch.as_task
     assert (task.name, task.description) == ("fetch", "Fail so many times.")

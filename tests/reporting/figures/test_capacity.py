@@ -18,7 +18,7 @@ LONG = {"samples": 40, "correct": 33, "step_s": 2.0}
 
 
 def worth(connection: DuckDBPyConnection) -> list[Efficiency]:
-    """Of the sweep `s`."""
+    """Return the efficiencies of the sweep `s`."""
     with focus(connection, ["s"]) as focused:
         return efficiencies(focused, cells_of(focused, "s"))
 
@@ -42,12 +42,13 @@ def worth(connection: DuckDBPyConnection) -> list[Efficiency]:
 def test_when_the_client_is_the_bottleneck(
     found: Reached, asked: int, sessions: float | None, is_fault: bool
 ) -> None:
-    """The stated rule, at its edges."""
+    """The documented rule is checked at its boundaries."""
     assert (client_fault(found, asked, sessions, 2.0) is not None) == is_fault
 
 
 def test_the_client_is_marked_and_said(connect_to: Connect, tmp_path: Path) -> None:
-    """A slow client is in the rows, the words and the page; its samples are no engine's."""
+    """A slow client is marked in the rows, the text and the page; its samples are not those of an
+    engine."""
     slow = LONG | {"lag_s": 0.12, "gap_s": 0.25}
     report = build_report(connect_to(slow), ["s"], tmp_path, "t", {}, files=False)
     (cell,) = report.cells
@@ -59,7 +60,7 @@ def test_the_client_is_marked_and_said(connect_to: Connect, tmp_path: Path) -> N
 
 
 def test_late_starts_and_latency_from_the_intended_start(connect_to: Connect) -> None:
-    """Attempts start 3 s late: one step in four waits so long before its send."""
+    """Attempts start 3 s late, and one step in four waits that long before its send."""
     cells = summarise(connect_to(LONG | {"late_s": 3.0}), "s")
     reached = cells[0].reached
     assert (reached.late_p50_s, reached.late_p95_s) == pytest.approx((3, 3))
@@ -68,14 +69,14 @@ def test_late_starts_and_latency_from_the_intended_start(connect_to: Connect) ->
 
 
 def test_a_closed_loop_has_no_late_starts(connect_to: Connect) -> None:
-    """What is not known is absent, not 0; a step is due when the one before it has ended."""
+    """An unknown value is absent, not 0; a step is due when its predecessor has ended."""
     reached = summarise(connect_to(LONG), "s")[0].reached
     assert reached.late_p50_s is None and reached.lag_p99_s is None and reached.cpu_share is None
     assert reached.intended_p95_s == pytest.approx(2.0)
 
 
 def test_what_a_solved_task_takes(connect_to: Connect) -> None:
-    """Money, seconds and joules against numbers from how the store was built."""
+    """Cost, seconds and joules agree with the numbers from which the store was built."""
     (found,) = worth(connect_to(LONG | {"watts": 50.0}))
     assert found.solved == 33
     assert found.usd.value == pytest.approx(40 * 0.01 / 33)
@@ -89,7 +90,8 @@ def test_what_a_solved_task_takes(connect_to: Connect) -> None:
 
 
 def test_what_is_not_known_has_no_figure(connect_to: Connect) -> None:
-    """No power, no price: no joules and no USD; without a right answer nothing is per solved."""
+    """Without power or price there are no joules and no USD; without a correct answer no figure is
+    per solved task."""
     free, none = worth(connect_to(LONG | {"usd": 0.0}, LONG | {"policy": "x", "correct": 0}))
     assert free.usd.value is None and free.joules.value is None
     assert free.working_s.value is not None
@@ -97,7 +99,8 @@ def test_what_is_not_known_has_no_figure(connect_to: Connect) -> None:
 
 
 def test_goodput_is_of_the_quick(connect_to: Connect) -> None:
-    """The limit is twice the baseline's p95 at the lowest load; slower attempts are not solved."""
+    """The limit is twice the baseline's p95 at the lowest load; slower attempts do not count as
+    solved."""
     base = LONG | {"policy": "passthrough", "usd": 0.0}
     slow = base | {"concurrency": 8, "step_s": 4.5}
     quick, late = worth(connect_to(base, slow))
@@ -108,7 +111,7 @@ def test_goodput_is_of_the_quick(connect_to: Connect) -> None:
 
 
 def test_repeats_have_one_goodput(connect_to: Connect) -> None:
-    """Two repeats: the mean of both, and an interval over them."""
+    """Two repeats give the mean of both and an interval."""
     cells = LONG, LONG | {"repeat": 1, "step_s": 1.0}
     (found,) = worth(connect_to(*cells))
     assert found.goodput.value == pytest.approx(1.5 * 33 / 152 * 3600, rel=0.02)
@@ -117,7 +120,7 @@ def test_repeats_have_one_goodput(connect_to: Connect) -> None:
 
 @pytest.fixture
 def full(connect_to: Connect, tmp_path: Path) -> Report:
-    """A report with everything that there is to show."""
+    """Return a report with every figure and table."""
     cells = [
         LONG
         | {"policy": policy, "concurrency": load, "step_s": 0.2 * load, "jitter": 0.3}
@@ -134,7 +137,7 @@ def full(connect_to: Connect, tmp_path: Path) -> Report:
 
 
 def test_the_page_shows_all_of_it(full: Report) -> None:
-    """Figures, tables and words; a superseded cell is in none of them."""
+    """The page has the figures, tables and texts; a superseded cell is in none of them."""
     assert "pareto" in full.plots
     page = full.page.read_text()
     for text in ("Load asked and reached", "What it is worth", "J/solved", "Noise floor", "A/A"):
@@ -152,7 +155,7 @@ def test_the_page_shows_all_of_it(full: Report) -> None:
 def test_an_unknown_cost_is_no_part_of_an_exact_one(
     connect_to: Connect, status: str, is_known: bool
 ) -> None:
-    """Of attempts that ended; the cost of one that was interrupted is left out."""
+    """Only attempts that ended count; the cost of an interrupted one is left out."""
     connection = connect_to({**LONG, "usd": 0.02})
     (before,) = worth(connection)
     assert before.usd.value == pytest.approx(0.02 * 40 / 33)

@@ -1,4 +1,5 @@
-"""Colours: read on both papers, told apart with any colour vision, the same for a policy always."""
+"""Tests of colours: legible on both backgrounds, distinguishable with any colour vision, and
+constant for a policy."""
 
 import re
 from itertools import combinations
@@ -43,20 +44,20 @@ Colour = NDArray[np.float64]
 
 
 def linear(colour: str) -> Colour:
-    """Linear RGB of a hex colour."""
+    """Return the linear RGB of a hex colour."""
     srgb = np.array([int(colour[i : i + 2], 16) / 255 for i in (1, 3, 5)])
     return np.where(srgb <= 0.04045, srgb / 12.92, ((srgb + 0.055) / 1.055) ** 2.4)
 
 
 def contrast(one: str, other: str) -> float:
-    """WCAG's ratio of luminances."""
+    """Return WCAG's contrast ratio of two colours."""
     weights = np.array([0.2126, 0.7152, 0.0722])
     lights = sorted(float(weights @ linear(each)) + 0.05 for each in (one, other))
     return lights[1] / lights[0]
 
 
 def lab(rgb: Colour) -> Colour:
-    """CIELAB of linear RGB, white D65."""
+    """Return the CIELAB values of linear RGB, for white D65."""
     to_xyz = np.array(
         [[0.4124, 0.3576, 0.1805], [0.2126, 0.7152, 0.0722], [0.0193, 0.1192, 0.9505]]
     )
@@ -73,7 +74,7 @@ def test_lines_are_read_on_both_papers(colour: str) -> None:
 @pytest.mark.parametrize("kind", BLINDNESS)
 @pytest.mark.parametrize("dark", [False, True])
 def test_policies_are_told_apart(kind: str, dark: bool) -> None:
-    """A difference of 10 in CIELAB is seen at a glance; markers differ besides."""
+    """A difference of 10 in CIELAB is visible at a glance; markers differ, too."""
     seen = [THEME[each] if dark else each for each in POLICIES.values()]
     shown = [lab(np.array(BLINDNESS[kind]) @ linear(each)) for each in seen]
     for (i, one), (j, other) in combinations(enumerate(shown), 2):
@@ -91,7 +92,7 @@ def test_every_colour_that_is_drawn_has_a_dark_one() -> None:
 
 
 def test_numbers_in_a_figure_keep_their_digits() -> None:
-    """Paths are cut to a tenth of a pixel; a tick at 0.0025 is text."""
+    """Paths are rounded to a tenth of a pixel, but a tick at 0.0025 is text."""
     with drawing(3, 2) as figure:
         ax = figure.subplots()
         ax.plot([0, 1 / 3], [0, 0.0123456])
@@ -104,7 +105,7 @@ def test_numbers_in_a_figure_keep_their_digits() -> None:
 
 
 def test_a_mark_at_the_end_of_an_axis_is_whole() -> None:
-    """Nothing of a figure against concurrency is clipped at 0 or at 100 %."""
+    """No mark of a figure over concurrency is clipped at 0 or at 100 %."""
     with drawing(3, 2) as figure:
         ax = figure.subplots()
         ax.errorbar([1, 2], [0.0, 1.0], yerr=[[0, 0.1], [0.1, 0]], marker="o")

@@ -1,4 +1,5 @@
-"""Figures over time stay few however large the sweep is, and shade the window."""
+"""Tests of figures over time: their number is limited for any sweep size, and they shade the
+window."""
 
 from collections.abc import Callable
 from pathlib import Path

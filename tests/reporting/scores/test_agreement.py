@@ -1,7 +1,7 @@
-"""Every figure of a score agrees, over random stores: the report, `results`, `window_summary`,
+"""Tests that every score figure agrees over random stores: the report, `results`, `window_summary`,
 `avg_at_n`, `pass_at_k`, the macro `compare` and `tutti compare`, against the rule in plain Python.
 
-The stores have retries, several trials, attempts that no scorer or a failing one scored, a
+The stores have retries, several trials, attempts without a score or with a failing scorer, a
 gateway's programs without a task or a verdict, re-scores, unknown costs and unknown load.
 """
 
@@ -34,7 +34,7 @@ Row = dict[str, Any]
 
 @dataclass
 class Store:
-    """Rows of two cells of one sweep; `measure` is what their task set declares."""
+    """Rows of two cells of one sweep; `measure` is declared by their task set."""
 
     attempts: list[Row]
     scores: list[Row]
@@ -43,7 +43,7 @@ class Store:
 
 
 def drawn(seed: int) -> Store:
-    """A random store."""
+    """Return a random store."""
     random = Random(seed)
     degrees = random.random() < 0.5
     store = Store([], [], random.choice(["accuracy", "mean score", None]), random.random() < 0.8)
@@ -80,7 +80,8 @@ def _draw_sample(store: Store, random: Random, name: str, degrees: bool) -> None
 
 
 def _draw_scores(store: Store, random: Random, row: Row, degrees: bool) -> None:
-    """The attempt's own score, re-scores of some, and a judge's picks, which are no verdict."""
+    """Add the attempt's own score, re-scores of some, and a judge's choices, which are no
+    verdict."""
     key = {name: row[name] for name in ("sweep_id", "cell_id", "attempt_id")} | {"scorer": "x"}
     if row.get("correct") is not None:
         own = {"value": row["score"], "correct": row["correct"], "scored_at": START}
@@ -95,7 +96,7 @@ def _draw_scores(store: Store, random: Random, row: Row, degrees: bool) -> None:
 
 
 def verdict(store: Store, row: Row) -> tuple[float | None, bool | None]:
-    """Score and correct of an attempt, by the newest verdict."""
+    """Return score and correctness of an attempt by the newest verdict."""
     own = [each for each in store.scores if each["attempt_id"] == row["attempt_id"]]
     judged = [each for each in own if each.get("correct") is not None]
     if judged:
@@ -105,7 +106,7 @@ def verdict(store: Store, row: Row) -> tuple[float | None, bool | None]:
 
 
 def expected(store: Store, cell: str) -> dict[str, list[tuple[Row, bool, float]]]:
-    """By task the attempts that count, whether each is right, and its headline score."""
+    """Return the counted attempts by task, each with its correctness and headline score."""
     is_mean = measure_of(store, cell) == "mean score"
     last: dict[str, tuple[Row, bool, float]] = {}
     for row in sorted(store.attempts, key=lambda each: (each["attempt"], each["ended_at"])):
@@ -125,7 +126,8 @@ def expected(store: Store, cell: str) -> dict[str, list[tuple[Row, bool, float]]
 
 
 def measure_of(store: Store, cell: str) -> str:
-    """What the cell's task set declares; without, a mean score if any score is a degree."""
+    """Return the measure declared by the cell's task set; without one, it is the mean score if any
+    score is fractional."""
     given = [row.get("score") for row in store.attempts if row["cell_id"] == cell]
     given += [
         row["value"]
@@ -144,7 +146,7 @@ def connection() -> Iterator[duckdb.DuckDBPyConnection]:
 
 
 def enter(connection: duckdb.DuckDBPyConnection, store: Store) -> None:
-    """The tables hold this store and nothing else."""
+    """Replace the content of the tables by this store."""
     calls = [
         {"sweep_id": "s", "cell_id": row["cell_id"], "attempt_id": row["attempt_id"], "step": 1}
         | {"call_id": row["attempt_id"], "role": "orchestrator", "status": "ok"}
@@ -178,7 +180,7 @@ def close(value: float | None) -> Any:
 def agree_on_cell(
     connection: duckdb.DuckDBPyConnection, store: Store, cell: str, read: dict[str, list[Any]]
 ) -> None:
-    """One cell's figures, by every way to ask for them."""
+    """Check one cell's figures from every source."""
     tasks = expected(store, cell)
     groups = [[headline for *_, headline in task] for task in tasks.values()]
     right = [[float(is_right) for _, is_right, _ in task] for task in tasks.values()]
@@ -211,7 +213,7 @@ def agree_on_cell(
 
 
 def read_cells(connection: duckdb.DuckDBPyConnection) -> dict[str, list[Any]]:
-    """By cell the report's summary, and its rows of `results`, `avg_at_n` and `pass_at_k`."""
+    """Return by cell the report's summary and its rows of `results`, `avg_at_n` and `pass_at_k`."""
     every = ["results", "avg_at_n('s')", *(f"pass_at_k('s', {k})" for k in (1, 2, 3))]
     tables = [{row["cell_id"]: row for row in rows(connection, f"from {each}")} for each in every]
     return {
@@ -225,7 +227,8 @@ def close_all(values: tuple[float | None, ...]) -> tuple[Any, ...]:
 
 
 def agree_on_comparison(connection: duckdb.DuckDBPyConnection, store: Store) -> None:
-    """Both cells by `compare`, by `tutti compare`, and by the statistics on shared tasks."""
+    """Check the comparison of both cells by `compare`, by `tutti compare`, and by the statistics of
+    shared tasks."""
     sides = [expected(store, cell) for cell in "ab"]
     means = [{task: [each[2] for each in some] for task, some in side.items()} for side in sides]
     shared = sorted(means[0].keys() & means[1].keys())

@@ -1,7 +1,7 @@
-"""Benchmarks whose answers can be right in part report their mean score, everywhere alike.
+"""Tests that benchmarks with partially correct answers report their mean score everywhere.
 
-The case is Sotopia's: four tasks, each scored .4286, none right in full. It read "0.0 %" and "wrong
-answer".
+The case is Sotopia's: four tasks, each scored .4286, none fully correct. It used to be shown as
+"0.0 %" and "wrong answer".
 """
 
 import json
@@ -33,7 +33,8 @@ Scores = dict[str, list[float]]
 
 
 def store(root: Path, scores: Scores, detail: dict[str, Any]) -> storage.Home:
-    """One cell of the sweep `s`, whose task set has the detail; an attempt a minute."""
+    """Return a store with one cell of the sweep `s`, whose task set has the detail, with one
+    attempt per minute."""
     home = storage.Home(root)
     attempts: list[dict[str, Any]] = [
         {"sweep_id": "s", "cell_id": "c", "attempt_id": f"{task}-{trial}", "task_id": task}
@@ -114,8 +115,8 @@ def test_a_score_of_0_is_a_wrong_answer(tmp_path: Path) -> None:
 
 
 def test_scores_of_another_range_are_in_their_unit(tmp_path: Path) -> None:
-    """Sotopia's mean of seven raw ratings, below 0 and above 1: no percentage, Student's interval,
-    the same in the report and in `results`."""
+    """Sotopia's mean of seven raw ratings can be below 0 and above 1. It is no percentage, has
+    Student's interval, and is equal in the report and in `results`."""
     declared = {"headline": {"measure": MEAN_SCORE}, "scorer": "sotopia"}
     scores = {f"t{nth}": [value] for nth, value in enumerate((-4.2857, 3.0, 5.7143, 2.0))}
     with closing(storage.connect(store(tmp_path, scores, declared))) as connection:
@@ -148,8 +149,9 @@ def test_window_summary_and_results_agree(sotopia: DuckDBPyConnection) -> None:
     ],
 )
 def test_what_a_store_knows_decides(tmp_path: Path, detail: dict[str, Any], measure: str) -> None:
-    """The declaration, else the scorer of a store of before declarations, else the scores: one that
-    is neither 0 nor 1 is a degree, as in the imported logs whose own headline is a mean."""
+    """The measure comes from the declaration, else from the scorer of a store without declarations,
+    else from the scores: one that is neither 0 nor 1 is fractional, as in imported logs whose own
+    headline is a mean."""
     home = store(tmp_path, SOTOPIA, detail)
     with closing(storage.connect(home)) as connection:
         (cell,) = summarise(connection, "s")
@@ -172,7 +174,8 @@ CASES: list[Scores] = [
 
 @pytest.mark.parametrize("scores", CASES, ids=range(len(CASES)))
 def test_the_views_interval_is_the_reports(tmp_path: Path, scores: Scores) -> None:
-    """Repeated trials, scores of 0 and 1, many tasks, all right, one task, scores beyond 1."""
+    """The cases are repeated trials, scores of 0 and 1, many tasks, all correct, one task, and
+    scores above 1."""
     home = store(tmp_path, scores, DECLARED)
     with closing(storage.connect(home)) as connection:
         (cell,) = summarise(connection, "s")
@@ -189,7 +192,8 @@ def test_the_views_interval_is_the_reports(tmp_path: Path, scores: Scores) -> No
 @given(st.lists(st.lists(st.floats(0, 1), min_size=1, max_size=4), min_size=2, max_size=12))
 @example([[0.9295311048774886, 0.6958349854930171]] * 3)  # whose mean is not the sum of three by 3
 def test_the_interval_holds_the_mean_and_stays_in_range(groups: list[list[float]]) -> None:
-    """Whatever the scores; and copies of every trial tell nothing new, as they are no tasks."""
+    """This holds for any scores; copies of every trial do not change the interval, because they are
+    not new tasks."""
     found = mean_interval(groups)
     assert found.low is not None and found.high is not None
     assert -1e-9 <= found.low <= found.value + 1e-9
@@ -201,7 +205,7 @@ def test_the_interval_holds_the_mean_and_stays_in_range(groups: list[list[float]
 
 
 def test_accuracy_se_takes_trials_of_a_task_as_alike(tmp_path: Path) -> None:
-    """Four tasks of eight equal trials are worth four attempts, not 32."""
+    """Four tasks with eight equal trials each count as four attempts, not 32."""
     scores = {f"t{nth}": [float(nth < 2)] * 8 for nth in range(4)}
     with closing(storage.connect(store(tmp_path, scores, {"scorer": "exact"}))) as connection:
         (row,) = rows(connection, "from window_summary('c', 0, 1e6)")
@@ -210,7 +214,7 @@ def test_accuracy_se_takes_trials_of_a_task_as_alike(tmp_path: Path) -> None:
 
 
 def test_accuracy_se_is_that_of_the_statistics(tmp_path: Path) -> None:
-    """With as many trials of each task it is `mean_interval`'s."""
+    """With an equal number of trials per task it is that of `mean_interval`."""
     scores = {"a": [1.0, 0.0, 1.0], "b": [0.0, 0.0, 0.0], "c": [1.0, 1.0, 0.0]}
     with closing(storage.connect(store(tmp_path, scores, {"scorer": "exact"}))) as connection:
         (row,) = rows(connection, "from window_summary('c', 0, 1e6)")
@@ -218,7 +222,8 @@ def test_accuracy_se_is_that_of_the_statistics(tmp_path: Path) -> None:
 
 
 def test_scores_by_subset(tmp_path: Path) -> None:
-    """By the attribute that the task set names, else `subset_for_metrics`; others are left out."""
+    """The subset is the attribute that the task set names, else `subset_for_metrics`; tasks without
+    it are left out."""
     from tutti.tasks.reporting.measures.families import subset_scores
 
     home = store(tmp_path, {"a": [0.5], "b": [1.0], "c": [0.0]}, {**DECLARED, "subsets": "level"})
@@ -243,7 +248,8 @@ def test_scores_by_subset(tmp_path: Path) -> None:
 
 
 def test_comparisons_take_what_is_declared(tmp_path: Path) -> None:
-    """Where a benchmark declares its accuracy, half an answer is wrong; undeclared it is half."""
+    """If a benchmark declares accuracy, a half-correct answer is wrong; without a declaration it
+    counts half."""
     cases: list[tuple[dict[str, Any], float]] = [
         ({"scorer": "ifeval", "headline": {"measure": "accuracy"}}, 0.0),
         ({"scorer": "ifeval"}, SCORE),

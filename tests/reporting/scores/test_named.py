@@ -1,4 +1,5 @@
-"""SimpleQA's F1, HLE's calibration errors and Sotopia's dimensions, from stored scores."""
+"""Tests of SimpleQA's F1, HLE's calibration errors and Sotopia's dimensions, computed from stored
+scores."""
 
 import json
 from collections.abc import Mapping
@@ -25,7 +26,8 @@ Detail = dict[str, Any] | None
 def metrics(
     root: Path, scores: Mapping[str, tuple[float, str | None, Detail]], headline: Headline
 ) -> dict[str, NamedMetric]:
-    """Of a cell whose tasks have one attempt each: its score, verdict and detail."""
+    """Return the metrics of a cell whose tasks have one attempt each, with its score, verdict and
+    detail."""
     detail = {"scorer": "judge", "headline": headline.detail()}
     home = store(root, {task: [score] for task, (score, *_) in scores.items()}, detail)
     rows = [
@@ -59,7 +61,7 @@ def declared(name: str) -> Headline:
 
 
 def test_simpleqa(tmp_path: Path) -> None:
-    """Five right, two wrong, three not attempted: .5 of all, 5/7 of those attempted."""
+    """Five answers are correct, two wrong, three not attempted: .5 of all, 5/7 of the attempted."""
     verdicts = ["correct"] * 5 + ["incorrect"] * 2 + ["not_attempted"] * 3
     scores = {
         f"t{nth}": (float(verdict == "correct"), verdict, None)
@@ -75,7 +77,8 @@ def test_simpleqa(tmp_path: Path) -> None:
 
 
 def test_hle(tmp_path: Path) -> None:
-    """250 answers: sure and wrong in the last bin, which the official error leaves out."""
+    """Of 250 answers, the last bin has confident wrong ones, which the official error leaves
+    out."""
     scores: dict[str, tuple[float, str | None, Detail]] = {
         f"t{nth:03}": (float(nth < 100), None, {"confidence": 100 if nth < 200 else 60})
         for nth in range(249)
@@ -88,12 +91,12 @@ def test_hle(tmp_path: Path) -> None:
 
 
 def test_hle_without_a_confidence_has_none(tmp_path: Path) -> None:
-    """Today's judge asks for none."""
+    """The current judge does not request one."""
     assert metrics(tmp_path, {"a": (1.0, "correct", {"votes": []})}, declared("hle")) == {}
 
 
 def test_sotopias_dimensions(tmp_path: Path) -> None:
-    """Each in its own range, with an interval that stays in it."""
+    """Each has its own range, and its interval stays within it."""
 
     def criteria(goal: int, secret: int) -> Detail:
         return {

@@ -1,4 +1,4 @@
-"""m&m's figures of several plans, by hand-computed cases and from stored scores."""
+"""Tests of m&m's figures of several plans, with manually computed cases and from stored scores."""
 
 from pathlib import Path
 from typing import Any
@@ -10,7 +10,7 @@ from tutti.tasks.reporting.measures.named import plan_measures, tool_f1
 
 
 def figures(right: str = "", missed: str = "", surplus: str = "", **more: Any) -> dict[str, Any]:
-    """Of one plan: tools as words; of labels as many as of tools."""
+    """Return the figures of one plan with tools given as words and an equal number of labels."""
     tools = {
         "right_tools": right.split(),
         "missed_tools": missed.split(),
@@ -27,13 +27,13 @@ PLANS = [figures("a b"), figures("a", missed="b"), figures("", missed="b", surpl
 
 
 def test_the_tools_f1_is_the_mean_over_tools() -> None:
-    """a: 2 of 2, F1 1. b: one of three, 2 / (2 + 2). c: none right, 0."""
+    """a: 2 of 2, F1 1. b: one of three, 2 / (2 + 2). c: none correct, 0."""
     assert tool_f1(PLANS) == pytest.approx((1 + 2 / 4 + 0) / 3)
     assert tool_f1([figures()]) is None
 
 
 def test_other_f1s_are_those_of_sums() -> None:
-    """Names: right 2 + 1 + 0, made 2 + 1 + 1, gold 2 + 2 + 1. No plan has an edge."""
+    """Names: correct 2 + 1 + 0, predicted 2 + 1 + 1, gold 2 + 2 + 1. No plan has an edge."""
     found = {each.name: each for each in plan_measures([[plan] for plan in PLANS])}
     assert found["argument-name F1"].value == pytest.approx(6 / 9)
     assert found["argument-value F1"].value == 0
@@ -46,14 +46,15 @@ def test_other_f1s_are_those_of_sums() -> None:
 
 
 def test_plans_of_one_task_are_one_cluster() -> None:
-    """The same sums, another interval."""
+    """The sums are equal, but the interval differs."""
     one, other = (plan_measures(tasks) for tasks in ([[p] for p in PLANS], [PLANS[:2], PLANS[2:]]))
     assert one[1].value == other[1].value and one[1][2:] != other[1][2:]
 
 
 @pytest.mark.parametrize("name", ["mnms", "mnms-code"])
 def test_a_report_shows_them(tmp_path: Path, name: str) -> None:
-    """Beside the share of right plans; a score without figures is left out, and counted."""
+    """The figures are shown beside the share of correct plans; a score without figures is left out
+    and counted."""
     scores: dict[str, tuple[float, str | None, dict[str, Any] | None]] = {
         f"t{nth}": (1.0, None, {"plan_figures": plan}) for nth, plan in enumerate(PLANS)
     }

@@ -1,4 +1,4 @@
-"""What makes a report worth less stands in red before all else."""
+"""Tests of the alarms in red at the head of a report."""
 
 import io
 from collections.abc import Callable
@@ -14,7 +14,7 @@ Connect = Callable[..., DuckDBPyConnection]
 
 
 def test_a_sweep_without_walls_says_so_in_red(connect_to: Connect, tmp_path: Path) -> None:
-    """On the page, in the terminal and in JSON; of the cells that it is true of."""
+    """The alarm is on the page, in the terminal and in JSON, with the cells it applies to."""
     connection = connect_to(
         {"policy": "cap", "sandbox": "limits"}, {"policy": "adaptive", "sandbox": "namespaces"}
     )
@@ -29,7 +29,7 @@ def test_a_sweep_without_walls_says_so_in_red(connect_to: Connect, tmp_path: Pat
 
 
 def test_with_walls_there_is_no_alarm(connect_to: Connect, tmp_path: Path) -> None:
-    """Nor where nobody knows: stores from before."""
+    """Older stores, in which this is unknown, have no alarm either."""
     connection = connect_to({"sandbox": "bubblewrap"}, {"policy": "adaptive", "sandbox": None})
     report = build_report(connection, ["s"], tmp_path / "out", "A", {}, files=False)
     assert report.alarms == [] and 'class="alarm"' not in report.page.read_text()

@@ -1,4 +1,5 @@
-"""The results as a page in Prefect: words and a table first, and a link that a browser follows."""
+"""Tests of the results as a page in Prefect: text and a table first, and a link that works in a
+browser."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -17,7 +18,7 @@ Connect = Callable[..., DuckDBPyConnection]
 
 @pytest.fixture
 def report(connection: DuckDBPyConnection, tmp_path: Path) -> Report:
-    """The report of the load sweep."""
+    """Return the report of the load sweep."""
     return build_report(connection, ["load"], tmp_path, "Load", {}, files=False)
 
 
@@ -62,7 +63,7 @@ def test_a_page_outside_the_store_is_named_not_linked(report: Report, tmp_path: 
 def test_the_link_is_of_make_ui(
     served: str | None, prefect: str | None, origin: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Also of a run from the command line, with its server or with one of its own."""
+    """This also holds for a run from the command line, with the server of `make ui` or its own."""
     for name, value in (("TUTTI_ARTIFACTS_URL", served), ("PREFECT_API_URL", prefect)):
         if value is None:
             monkeypatch.delenv(name, raising=False)

@@ -1,4 +1,4 @@
-"""The headline: from the lowest to the highest level, in one sentence a series."""
+"""Tests of the headline: one sentence per series, from the lowest to the highest level."""
 
 from duckdb import DuckDBPyConnection
 
@@ -21,7 +21,7 @@ def test_a_sentence_goes_from_the_lowest_to_the_highest_level(
 
 
 def test_one_level_has_one_value(connect_to: Connect) -> None:
-    """And what is not known is left out: here the price."""
+    """Unknown values are left out, here the price."""
     with connect_to({"samples": 40, "correct": 30, "usd": None}) as connection:
         (said,) = headlines(summarise(connection, "s"))
     assert said.startswith("lookup, pocket, cap, 2 at once: accuracy 75.0 %")

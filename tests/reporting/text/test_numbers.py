@@ -1,4 +1,4 @@
-"""Numbers as text: no more digits than are worth reading, and a dash for what is not known."""
+"""Tests of numbers as text: only significant digits, and a dash for an unknown value."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Tables as text."""
+"""Tests of tables as text."""
 
 import io
 from collections.abc import Callable
@@ -24,7 +24,7 @@ Connect = Callable[..., DuckDBPyConnection]
 
 
 def printed(table: Table) -> list[str]:
-    """The table's lines at the width of a usual terminal."""
+    """Return the table's lines at the width of a usual terminal."""
     stream = io.StringIO()
     Console(file=stream, width=80).print(table)
     return stream.getvalue().splitlines()
@@ -56,7 +56,7 @@ def test_markdown_table(connection: DuckDBPyConnection) -> None:
 
 
 def test_failures_fit_a_terminal() -> None:
-    """A long message is folded; the other columns stay whole."""
+    """A long message is wrapped; the other columns stay whole."""
     message = 'HTTP 500: {"error": "out of memory while allocating blocks for the request"}'
     void = Failure("infra_error", "ModelCallFailed", "http_500", message, 54, 9, ())
     wrong = Failure("ok", "answered", "wrong answer", None, 2, 1, ())
@@ -67,7 +67,7 @@ def test_failures_fit_a_terminal() -> None:
 
 
 def test_a_front_of_all_is_left_out(connect_to: Connect) -> None:
-    """Of the terminal's table and of the page's."""
+    """Such a front is left out of the terminal's table and of the page's."""
     with focus(connect_to({"sweep_id": "s"}), ["s"]) as focused:
         found = efficiencies(focused, cells_of(focused, "s"))
     assert len({each.standing for each in found}) == 1
@@ -81,7 +81,7 @@ def test_no_cells() -> None:
 
 
 def test_tables_of_capacity_fit_a_terminal(connect_to: Connect) -> None:
-    """All columns at once: what is least needed goes, and nothing is cut."""
+    """With all columns present, the least important ones are dropped and nothing is truncated."""
     full: dict[str, Any] = {
         "samples": 40,
         "correct": 31,

@@ -1,8 +1,8 @@
-"""More than 200 programs that mean harm, by what they go for, and how each is judged from outside.
+"""More than 200 hostile programs by target, each judged from outside.
 
-Every program is judged by every check of `judge.Outside`; `judged` names those that decide about
-it. What a program says counts for two things only: `says` must be in its output, so that a program
-that never came to its attack does not count as contained, and "ESCAPED" must not.
+Every program is judged by every check of `judge.Outside`; `judged` names those that are decisive
+for it. A program's output is used for two checks only: it must contain `says`, so that a program
+that never reached its attack does not count as contained, and it must not contain "ESCAPED".
 """
 
 from tests.sandbox.hostile.case import Hostile

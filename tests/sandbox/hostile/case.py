@@ -1,4 +1,4 @@
-"""What a hostile program is, and the few names that every one of them finds defined."""
+"""The type of a hostile program, and the names defined for each."""
 
 from dataclasses import dataclass
 from typing import Literal
@@ -13,7 +13,7 @@ Check = Literal[
 
 @dataclass(frozen=True)
 class Hostile:
-    """One program and what must hold."""
+    """One program and its conditions."""
 
     name: str
     judged: tuple[Check, ...]
@@ -51,6 +51,6 @@ def system(name, *given):
 
 
 def prelude(**known: object) -> str:
-    """The first lines of every program: what it knows of the world outside, and two helpers."""
+    """Return the first lines of every program: facts about the world outside, and two helpers."""
     names = "".join(f"{name} = {value!r}\n" for name, value in known.items())
     return f"NUMBERS = {denied_calls()!r}\n{names}{PRELUDE}"

@@ -1,10 +1,10 @@
-"""Programs that write where they may not, or more than they may."""
+"""Programs that write where they may not, or more than allowed."""
 
 from tests.sandbox.hostile.case import Hostile
 
 
 def write(name: str, code: str, says: str = "refused", **given: object) -> Hostile:
-    """One whose traces would lie in the folder outside."""
+    """Return a program whose traces would be in the folder outside."""
     return Hostile(name, ("canary",), code, says=says, **given)  # type: ignore[arg-type]
 
 

@@ -1,9 +1,9 @@
-"""Whether a hostile program was contained, judged from outside: a program in, its breaches out.
+"""Judges from outside whether a hostile program was contained: a program in, its breaches out.
 
-Outside lie, within reach of every user's rights, what a program could hurt or steal: files, a store
-with a secret in it, the same secret in our environment, in a victim's and in our keyring, listening
-sockets, and a victim. After each program all are looked at; so are the processes that are left, the
-memory of the machine, its clock, its mounts, and what the sandbox says of the run.
+Outside, readable with any user's rights, are things that a program could damage or steal: files, a
+store with a secret in it, the same secret in our environment, in a victim's and in our keyring,
+listening sockets, and a victim process. After each program all are checked, and so are the
+remaining processes, the machine's memory, clock and mounts, and the sandbox's result.
 """
 
 import asyncio
@@ -41,17 +41,15 @@ _TEST_FOLDERS = "/pytest-of-"
 
 
 class Runs(Protocol):
-    """What runs a program: a sandbox, or none at all to see whether the judge sees that."""
+    """Runner of a program: a sandbox, or no sandbox to test the judge."""
 
     async def run(self, code: str) -> SandboxResult:
-        """Run it to its end or its limits."""
+        """Run a program to its end or its limits."""
         ...
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """What became of one program."""
-
     case: Hostile
     breaches: list[str]
     """"check: what", one a breach; empty when it was contained."""
@@ -60,7 +58,7 @@ class Verdict:
 
 @dataclass
 class Outside:
-    """What all programs of a series share."""
+    """The world outside that all programs of a series share."""
 
     folder: Path
     secret: str = field(default_factory=lambda: secrets.token_hex(16))
@@ -75,7 +73,7 @@ class Outside:
         self.has_keyring = _keep_key(self.secret)
 
     def breaches(self, case: Hostile, place: "Place", result: SandboxResult) -> Iterator[str]:
-        """Every check, made once the program has ended."""
+        """Yield the breaches found by every check after the program has ended."""
         said = result.output + result.stdout + result.stderr
         if self.secret in said or self.secret[::-1] in said:
             yield "secret: it is in the output"
@@ -96,7 +94,7 @@ class Outside:
 
 
 class Place:
-    """What is one program's own outside: its folder, its sockets, and its processes' mark."""
+    """The world outside of a single program: its folder, its sockets, and its processes' mark."""
 
     def __init__(self, outside: Outside, number: int) -> None:
         self.mark_mb = first_mark() + number
@@ -149,7 +147,7 @@ class Place:
         return seen
 
     def breaches(self) -> Iterator[str]:
-        """What the program changed or touched."""
+        """Yield what the program changed or accessed."""
         if self._look() != self._was:
             yield f"canary: the folder now has {sorted(self._look())}"
         for name, listening in self._sockets.items():
@@ -162,7 +160,6 @@ class Place:
                 yield f"sockets: {name} was reached"
 
     def close(self) -> None:
-        """Close the sockets."""
         for listening in self._sockets.values():
             listening.close()
 
@@ -173,7 +170,7 @@ async def judge_all(
     runner: Callable[[SandboxLimits], Runs],
     at_once: int = 4,
 ) -> list[Verdict]:
-    """Run every program, a few at once, each in a place of its own."""
+    """Run every program, a few at once, each in its own place."""
     room = asyncio.Semaphore(at_once)
 
     async def judge(number: int, case: Hostile) -> Verdict:
@@ -191,7 +188,8 @@ async def judge_all(
 
 
 def judge_at(level: str, cases: Sequence[Hostile], at_once: int = 4) -> list[Verdict]:
-    """All of `cases` at one level, with a world outside made for them and taken down again."""
+    """Judge all `cases` at one level, with a world outside that is created for them and removed
+    again."""
     Sandbox(level)
     with world() as outside:
         return asyncio.run(
@@ -201,7 +199,8 @@ def judge_at(level: str, cases: Sequence[Hostile], at_once: int = 4) -> list[Ver
 
 @contextmanager
 def world() -> Iterator[Outside]:
-    """An outside, in a folder that everybody may enter; scratch folders lie there too."""
+    """Yield a world outside in a folder that every user may enter; it also holds the scratch
+    folders."""
     root = Path(tempfile.mkdtemp(prefix="tutti-hostile-"))
     root.chmod(0o777)
     (root / "scratch").mkdir(mode=0o755)
@@ -230,9 +229,10 @@ def _listed(outside: Outside, case: Hostile, place: Place, result: SandboxResult
 
 
 def first_mark() -> int:
-    """MiB of address space of a series' first program; each next has one more.
+    """Return the MiB of address space of a series' first program; each next one has one more.
 
-    By it a program's processes are told from all others, those of other test workers too.
+    The number distinguishes a program's processes from all others, including those of other test
+    workers.
     """
     worker = os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw")
     return _FIRST_MARKS[int(worker) % len(_FIRST_MARKS)]
@@ -243,7 +243,7 @@ def _marks() -> range:
 
 
 def until_none(look: Callable[[], list[int]], seconds: float = 20.0) -> list[int]:
-    """What `look` still finds after `seconds`; returns as soon as it finds nothing."""
+    """Return what `look` still returns after `seconds`, or at once when it returns nothing."""
     deadline = time.monotonic() + seconds
     while (found := look()) and time.monotonic() < deadline:
         time.sleep(0.01)
@@ -251,7 +251,7 @@ def until_none(look: Callable[[], list[int]], seconds: float = 20.0) -> list[int
 
 
 def processes_limited_to(*memory_mb: int) -> list[int]:
-    """The processes with such an address space, whatever they call themselves."""
+    """Return the processes with such an address space, whatever their names."""
     wanted = {str(each * 2**20) for each in memory_mb}
     found = []
     for pid in _pids():
@@ -264,7 +264,7 @@ def processes_limited_to(*memory_mb: int) -> list[int]:
 
 
 def _processes_of_our_runs() -> list[int]:
-    """Those under the user ids that this process's runs get, when it is root."""
+    """Return the processes under the user ids that this process's runs get as root."""
     first = 2**30 + os.getpid() % 2**22 * 2**8
     found = []
     for pid in _pids():
@@ -291,10 +291,11 @@ def _said(case: Hostile, result: SandboxResult) -> Iterator[str]:
 
 
 def _looks(pid: int) -> tuple[str, int, object, object]:
-    """A process as others may have left it: its state, priority, cores, and limit on files.
+    """Return the state of a process that others may have changed: state, priority, cores, and limit
+    on files.
 
-    A signal that was sent has an effect only when the machine lets the process run: until then it
-    is pending, or the process is leaving.
+    A signal takes effect only when the machine schedules the process: until then it is pending, or
+    the process is exiting.
     """
     try:
         stat = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
@@ -309,21 +310,24 @@ def _looks(pid: int) -> tuple[str, int, object, object]:
 
 
 def _host() -> tuple[str, str]:
-    """What no program may change, besides the clock: the machine's name and its mounts.
+    """Return the values that no program may change, besides the clock: the machine's name and its
+    mounts.
 
-    The tests of the store mount disks in their own folders, at the same time, in other workers.
+    The mounts of the store's tests, which mount disks in their own folders at the same time, are
+    left out.
     """
     lines = Path("/proc/self/mounts").read_text().splitlines()
     return (socket.gethostname(), "\n".join(line for line in lines if _TEST_FOLDERS not in line))
 
 
 def _clock_drift_s() -> float:
-    """The clock against one that nobody can set; the machine itself slews it by milliseconds."""
+    """Return the offset between the clock and one that cannot be set; the machine itself slews it
+    by milliseconds."""
     return time.time() - time.monotonic()
 
 
 def _address() -> str:
-    """One of this machine's own addresses; 127.0.0.1 where it has no other."""
+    """Return one of this machine's own addresses, or 127.0.0.1 if it has no other."""
     with socket.socket(type=socket.SOCK_DGRAM) as one:
         try:
             one.connect(("192.0.2.1", 9))  # sends nothing
@@ -333,7 +337,7 @@ def _address() -> str:
 
 
 def _listen_on_all() -> socket.socket:
-    """Listen at every address, of both families where there are two."""
+    """Listen at every address, for both families if available."""
     with suppress(OSError):
         return socket.create_server(("::", 0), family=socket.AF_INET6, dualstack_ipv6=True)
     return socket.create_server(("0.0.0.0", 0))
@@ -353,7 +357,7 @@ def _available_kb() -> int:
 
 
 def _others_kb() -> int:
-    """The memory of its own that each process has which is none of our runs'."""
+    """Return the private memory of each process that is not one of our runs."""
     of_runs, pages = {*_processes_of_our_runs(), *processes_limited_to(*_marks())}, 0
     for pid in _pids():
         with suppress(OSError):
@@ -363,7 +367,8 @@ def _others_kb() -> int:
 
 
 def _keep_key(secret: str) -> bool:
-    """Put the secret into our session's keyring, for all to read; false where there is none."""
+    """Put the secret into our session's keyring, readable by all; return false if there is no
+    keyring."""
     numbers, library = denied_calls(), ctypes.CDLL(None)
     if "add_key" not in numbers:
         return False
@@ -377,13 +382,13 @@ def _keep_key(secret: str) -> bool:
 
 
 class NoWalls:
-    """Runs a program as a plain process: what the judge must call an escape."""
+    """Runner of a program as a plain process, which the judge must report as an escape."""
 
     def __init__(self, limits: SandboxLimits) -> None:
         self._limits = limits
 
     async def run(self, code: str) -> SandboxResult:
-        """Run it with nothing but its time limit and its mark."""
+        """Run a program with nothing but its time limit and its mark."""
         began = time.monotonic()
         space = self._limits.memory_mb * 2**20
 

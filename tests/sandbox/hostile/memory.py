@@ -1,10 +1,10 @@
-"""Programs that take memory: at once, gradually, many together, and in uncounted places."""
+"""Programs that allocate memory: at once, gradually, in many processes, and in uncounted places."""
 
 from tests.sandbox.hostile.case import Hostile
 
 
 def bomb(name: str, code: str, says: str = "refused", **given: object) -> Hostile:
-    """One that tells of the refusal itself."""
+    """Return a program that reports the refusal itself."""
     return Hostile(name, ("memory",), code, says=says, **given)  # type: ignore[arg-type]
 
 

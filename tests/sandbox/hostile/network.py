@@ -1,10 +1,10 @@
-"""Programs that look for a way out by sockets; listeners outside must see nothing."""
+"""Programs that try to connect by sockets; listeners outside must receive nothing."""
 
 from tests.sandbox.hostile.case import Hostile
 
 
 def reach(name: str, code: str, says: str = "refused", **given: object) -> Hostile:
-    """One that a listener outside would notice."""
+    """Return a program that a listener outside would notice."""
     return Hostile(name, ("sockets",), code, says=says, **given)  # type: ignore[arg-type]
 
 

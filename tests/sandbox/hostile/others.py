@@ -1,10 +1,10 @@
-"""Programs that go for other processes: ours, the launcher's, anyone's."""
+"""Programs that attack other processes: ours, the launcher's, any other."""
 
 from tests.sandbox.hostile.case import Hostile
 
 
 def harm(name: str, code: str, says: str = "refused", **given: object) -> Hostile:
-    """One whose victims outside must not notice."""
+    """Return a program whose victims outside must not be affected."""
     return Hostile(name, ("victims",), code, says=says, **given)  # type: ignore[arg-type]
 
 

@@ -1,4 +1,4 @@
-"""Programs that flood us, lie to us, or hide behind how we read them."""
+"""Programs that flood our output, forge results, or exploit how their output is read."""
 
 from tests.sandbox.hostile.case import Hostile
 

@@ -1,10 +1,10 @@
-"""Programs that read what is not theirs: processes, files, devices, the store, secrets."""
+"""Programs that read foreign data: processes, files, devices, the store, secrets."""
 
 from tests.sandbox.hostile.case import Hostile
 
 
 def read(name: str, code: str, says: str = "refused", **given: object) -> Hostile:
-    """One that would print the secret of the world outside, or what lies beside it."""
+    """Return a program that would print the secret of the world outside, or the files beside it."""
     return Hostile(name, ("secret",), code, says=says, **given)  # type: ignore[arg-type]
 
 

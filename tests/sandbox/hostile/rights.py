@@ -1,10 +1,11 @@
-"""Programs that want more rights: mounts, namespaces, users, the clock, the kernel's rare doors."""
+"""Programs that try to gain rights: mounts, namespaces, users, the clock, rare kernel
+interfaces."""
 
 from tests.sandbox.hostile.case import Hostile
 
 
 def rise(name: str, code: str, says: str = "refused", **given: object) -> Hostile:
-    """One that would change the host, or what the program may do to it."""
+    """Return a program that would change the host or its own rights on it."""
     return Hostile(name, ("host",), code, says=says, **given)  # type: ignore[arg-type]
 
 

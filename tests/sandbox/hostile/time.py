@@ -1,10 +1,10 @@
-"""Programs that never end, or end themselves in the worst way."""
+"""Programs that never end, or end in the worst way."""
 
 from tests.sandbox.hostile.case import Hostile
 
 
 def stay(name: str, code: str) -> Hostile:
-    """One that only its time limit ends."""
+    """Return a program that only its time limit ends."""
     return Hostile(
         name, ("time", "processes"), "print('on', flush=True)\n" + code, "on", ("timeout",), 1.0
     )

@@ -1,2 +1,2 @@
-"""Programs, queries and proofs that want to be scored as right without being right; what they are
-scored on; and right solutions by unusual means."""
+"""Programs, queries and proofs that try to be scored as correct without being correct, their
+targets, and correct solutions by unusual means."""

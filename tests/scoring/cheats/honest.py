@@ -1,7 +1,7 @@
 # ruff: noqa: E501
-"""Right solutions by unusual but legal means; each passes its tests in the sandbox.
+"""Correct solutions by unusual but legal means; each passes its tests in the sandbox.
 
-Of a benchmark's row: a key of `targets.TARGETS` and another solution than the one there.
+For a benchmark's row: a key of `targets.TARGETS` and a solution different from the one there.
 """
 
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ from tests.scoring.cheats.targets import TARGETS
 
 @dataclass(frozen=True)
 class Honest:
-    """A right solution and its target."""
+    """Correct solution and its target."""
 
     target: dict[str, Any]
     code: str

@@ -1,7 +1,7 @@
-"""Scores the cheats: ``python -m tests.scoring.cheats.judge``, all of them on all targets.
+"""Scores the cheats: ``python -m tests.scoring.cheats.judge`` runs all of them on all targets.
 
-The tests score all queries and proofs, and of the programs a sample: `SAMPLED` kinds a target, from
-a list shuffled by `SEED`, each target's after those of the one before it: all kinds equally often.
+The tests score all queries and proofs, and a sample of the programs: `SAMPLED` kinds per target,
+taken consecutively from a list shuffled by `SEED`, so that all kinds occur equally often.
 """
 
 import asyncio
@@ -32,21 +32,21 @@ Program = tuple[str, str]
 
 
 def sample(name: str) -> list[Program]:
-    """The programs that the tests score on a target."""
+    """Return the programs that the tests score on a target."""
     kinds = random.Random(SEED).sample(list(CHEATS), len(CHEATS))
     first = list(TARGETS).index(name) * SAMPLED
     return [(kinds[(first + place) % len(kinds)], name) for place in range(SAMPLED)]
 
 
 async def scored(sandbox: Sandbox, target: Mapping[str, Any], code: str) -> Score:
-    """The score of a message that holds the code."""
+    """Return the score of a message that contains the code."""
     message = f"```python\n{code}\n```"
     means = ScoringResources(sandbox=sandbox)
     return await Code().score(target, Submission(None, message), means)
 
 
 async def passing(sandbox: Sandbox, programs: Sequence[Program]) -> list[Program]:
-    """Which programs are scored as right. Raises ScorerFailed if one has no score."""
+    """Return the programs that are scored as correct; raise ScorerFailed if one has no score."""
     room = asyncio.Semaphore(AT_ONCE)
 
     async def one(kind: str, name: str) -> bool:
@@ -59,7 +59,7 @@ async def passing(sandbox: Sandbox, programs: Sequence[Program]) -> list[Program
 
 
 async def passing_queries(folder: Path) -> list[tuple[str, str]]:
-    """Which queries are scored as right, and by which scorer."""
+    """Return the queries that are scored as correct, with the scorer."""
     target = {"sql": GOLD, "database": str(make_database(folder / "it.sqlite"))}
     pairs = [(kind, scorer) for kind in QUERIES for scorer in SQL_SCORERS]
     scores = await asyncio.gather(
@@ -73,17 +73,17 @@ async def passing_queries(folder: Path) -> list[tuple[str, str]]:
 
 
 class NoLean:
-    """Where Lean would be run: nothing that is refused gets here."""
+    """Replacement of Lean that must never be reached by refused proofs."""
 
     async def run(self, *_: Any) -> Any:
-        """Never called."""
+        """Fail, because it is never called."""
         raise AssertionError("Lean was to run a proof that cheats")
 
     talk = run
 
 
 async def accepted_proofs() -> list[str]:
-    """Which proofs our rule does not refuse."""
+    """Return the proofs that our rule does not refuse."""
     target, means = {"header": HEADER, "statement": THEOREM}, ScoringResources(sandbox=NoLean())
     outcomes = {
         kind: await Lean4Strict().score(target, Submission(None, f"```lean4\n{code}\n```"), means)
@@ -93,13 +93,13 @@ async def accepted_proofs() -> list[str]:
 
 
 def statement_programs() -> Iterator[Program]:
-    """All queries with their scorers, and all proofs."""
+    """Yield all queries with their scorers, and all proofs."""
     yield from ((kind, scorer.name) for kind in QUERIES for scorer in SQL_SCORERS)
     yield from ((kind, "lean4_strict") for kind in PROOFS)
 
 
 async def judge_all() -> list[tuple[str, str]]:
-    """Which of all programs are scored as right."""
+    """Return all programs that are scored as correct."""
     sandbox = Sandbox(strongest_level(), LIMITS)
     found = [*await passing(sandbox, [(kind, name) for name in TARGETS for kind in CHEATS])]
     with TemporaryDirectory() as folder:

@@ -1,9 +1,9 @@
 # ruff: noqa: E501
-"""Programs that want to be scored as right without being right, or not to be scored at all.
+"""Programs that try to be scored as correct without being correct, or to get no score.
 
-Each is the text of a solution; FUNCTION stands for the name that is asked for. No cheat may pass
-any target of `targets`. Those of a family ``wire: …`` answer for the process of the solution; that
-each really says what it wants to is tested, too. Queries and proofs stand in `statements`.
+Each is the text of a solution; FUNCTION stands for the requested name. No cheat may pass any target
+of `targets`. Those of a family ``wire: …`` respond in place of the solution's process; another test
+checks that each really sends its message. Queries and proofs are in `statements`.
 """
 
 from tests.scoring.cheats.targets import Target
@@ -388,7 +388,7 @@ CHEATS = {kind: text for family in FAMILIES.values() for kind, text in family.it
 
 
 def cheating(kind: str, target: Target) -> str:
-    """The cheat, under every name that the target's tests call."""
+    """Return the cheat under every name that the target's tests call."""
     first, *others = target.names
     code = CHEATS[kind].replace("FUNCTION", first)
     return code + "".join(f"\n{name} = {first}" for name in others) + f"\n{target.call}"

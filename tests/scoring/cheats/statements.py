@@ -1,7 +1,7 @@
-# ruff: noqa: E501
-"""Queries and proofs that want to be scored as right without being right: beside `cheats`, programs.
+"""Queries and proofs that try to be scored as correct without being correct; the programs are in
+`cheats`.
 
-The table, the query that is asked for and the theorem are made. The proofs are those that our rule
+The table, the gold query and the theorem are constructed. The proofs are those that our rule
 refuses before Lean runs.
 """
 
@@ -14,7 +14,7 @@ ROWS = [(1, "x"), (2, "y"), (2, "y"), (3, "z")]
 
 
 def make_database(path: Path) -> Path:
-    """The table ``t`` that queries are asked about."""
+    """Create the table ``t`` of the queries."""
     with closing(sqlite3.connect(path)) as connection:
         connection.execute("CREATE TABLE t (a INTEGER, b TEXT)")
         connection.executemany("INSERT INTO t VALUES (?, ?)", ROWS)

@@ -1,8 +1,8 @@
 # ruff: noqa: E501
-"""What cheats and honest solutions are scored on: targets as benchmarks have them.
+"""Targets of cheats and honest solutions, in the benchmarks' formats.
 
-Each has an honest solution, one that is nearly right, and the names that its tests call. The rows
-of `ROWS` are made; the benchmarks' own readers make targets of them.
+Each has an honest solution, a nearly correct one, and the names that its tests call. The rows of
+`ROWS` are constructed; the benchmarks' own readers turn them into targets.
 """
 
 import json
@@ -17,7 +17,7 @@ from tests.benchmarks.conftest import load, write_lines
 
 @dataclass(frozen=True)
 class Target:
-    """Tests, a solution that passes them, and one that is nearly right."""
+    """Tests, a solution that passes them, and a nearly correct one."""
 
     target: dict[str, Any]
     honest: str
@@ -27,7 +27,7 @@ class Target:
 
     @property
     def names(self) -> list[str]:
-        """What the tests may call: everything that the honest solution defines."""
+        """Return the names that the tests may call: all definitions of the honest solution."""
         return re.findall(r"^ *(?:def|class) ([a-zA-Z]\w*)", self.honest, re.M)
 
 

@@ -1,4 +1,5 @@
-"""What is kept of a reply: the longest Python in it, and what its entry point uses."""
+"""Tests of the code extracted from a reply: the longest Python in it, restricted to what its entry
+point uses."""
 
 import ast
 
@@ -34,7 +35,7 @@ LINES = (
 
 
 def longest_by_trying_all(text: str) -> str:
-    """As the published program does it: every pair of lines."""
+    """Return the longest code by trying every pair of lines, as the published program does."""
     lines = text.split("\n")
     best, most = (0, 0), 0
     for first in range(len(lines)):
@@ -51,7 +52,7 @@ def longest_by_trying_all(text: str) -> str:
 
 @given(st.lists(st.sampled_from(LINES), min_size=1, max_size=14))
 def test_the_longest_code_is_that_of_trying_all(lines: list[str]) -> None:
-    """No run of lines that could be the longest is left out for speed."""
+    """The faster search never misses the longest run of lines."""
     text = "\n".join(lines)
     assert longest_code(text) == longest_by_trying_all(text)
 
@@ -72,7 +73,7 @@ def test_the_longest_code_is_that_of_trying_all(lines: list[str]) -> None:
     ],
 )
 def test_what_the_entry_point_uses(code: str, kept: str) -> None:
-    """Imports first; no calls, no definitions that it does not reach."""
+    """Imports come first; calls and definitions that it does not reach are removed."""
     tree = ast.parse(kept_code(f"Sure!\n```python\n{code}\n```", "f"))
     names = ""
     for part in tree.body:
@@ -87,7 +88,8 @@ def test_what_the_entry_point_uses(code: str, kept: str) -> None:
 
 
 def test_odd_rules_are_kept() -> None:
-    """A function on one line at the end goes with the calls; without any definition all stays."""
+    """A one-line function at the end is removed with the calls; without any definition everything
+    stays."""
     assert kept_code("import os\ndef f(x): return 1\n", "f") == "import os"
     assert kept_code("def f(x): return 1\nx = 2\n", "f") == "def f(x): return 1\nx = 2"
     assert kept_code("print(1)\nprint(2)", "f") == "print(1)\nprint(2)"
@@ -96,7 +98,7 @@ def test_odd_rules_are_kept() -> None:
 
 
 def test_a_long_reply_is_read_quickly(monkeypatch: pytest.MonkeyPatch) -> None:
-    """300 lines of prose around 60 of code: few of their 65,000 pairs are tried."""
+    """For 300 lines of prose around 60 of code, few of the 65,000 pairs are tried."""
     tried: list[str] = []
     is_python = code_parts.is_python
 

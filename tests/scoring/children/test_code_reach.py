@@ -1,4 +1,4 @@
-"""Names by which a solution reaches for its tests, and honest code that has none of them."""
+"""Tests of names by which a solution accesses its tests, and of honest code without them."""
 
 import pytest
 
@@ -48,5 +48,6 @@ def test_names_that_reach_for_the_tests(code: str) -> None:
 
 
 def test_honest_code_is_not_refused() -> None:
-    """Local names, attributes of values, imports under their own names, words in texts."""
+    """Honest code has local names, attributes of values, imports under their own names, and words
+    in strings."""
     assert [code for code in HONEST if code_parts.reach(code, BEFORE, TESTS)] == []

@@ -1,4 +1,5 @@
-"""Workers: answers in time, killed when late, gone when we are, in C code too."""
+"""Tests of workers: they respond in time, are killed when late, and end with our process, even in C
+code."""
 
 import asyncio
 import os
@@ -63,7 +64,7 @@ async def test_answers_and_is_used_again(pool: WorkerPool) -> None:
 async def test_a_worker_gets_no_key_of_ours(
     pool: WorkerPool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It gets what starts a Python, and nothing else that our environment holds."""
+    """A worker gets only the variables that a Python needs to start."""
     given = {"LC_NUMERIC": "C", "TMPDIR": "/tmp", "PYTHONHASHSEED": "7"}
     secret = {"OPENAI_API_KEY": "k", "HF_TOKEN": "t", "PGPASSWORD": "p", "TUTTI_KEY": "x"}
     for name, value in (given | secret).items():
@@ -103,7 +104,7 @@ def test_works_in_one_loop_after_another(pool: WorkerPool) -> None:
 
 @pytest.mark.parametrize("work", ["{}", '{"sleep": 600}', '{"power": True}'])
 def test_no_worker_outlives_a_killed_parent(tmp_path: Path, work: str) -> None:
-    """Idle, asleep and in C code, its parent killed by a signal that cannot be caught."""
+    """The worker is idle, asleep or in C code when its parent is killed with SIGKILL."""
     child = tmp_path / "child.py"
     child.write_text(CHILD)
     parent = f"""

@@ -1,4 +1,5 @@
-"""Ratings: the maximum is one, intervals cover the truth, and what cannot be rated is refused."""
+"""Tests of ratings: the maximum is unique, intervals cover the true value, and unratable data are
+refused."""
 
 import math
 import random
@@ -38,7 +39,8 @@ def test_two_players_in_closed_form() -> None:
 @settings(deadline=None)
 @given(st.integers(0, 10**6))
 def test_it_is_the_maximum(seed: int) -> None:
-    """At the maximum each player's expected points equal its points: the gradient is zero."""
+    """At the maximum each player's expected points equal its actual points: the gradient is
+    zero."""
     games = played({"a": 900, "b": 1000, "c": 1100}, 60, seed)
     try:
         elos = fit(games)
@@ -68,7 +70,7 @@ def test_intervals_cover_the_truth() -> None:
 
 
 def test_games_of_one_task_are_drawn_together() -> None:
-    """Each game ten times over tells nothing new: the interval must not shrink."""
+    """Repeating each game ten times adds no information, so the interval must not shrink."""
     games = played({"a": 950, "b": 1050}, 60, 1)
     alone = ratings(games, draws=300)["a"]
     copies = [game for game in games for _ in range(10)]

@@ -1,4 +1,4 @@
-"""Criteria that are rated: each in its own range, made one scale before they are put together."""
+"""Tests of rated criteria: each has its own range and is scaled before they are combined."""
 
 from typing import Any
 
@@ -16,7 +16,7 @@ SPOKEN = [{"role": "user", "content": "hello"}, {"role": "assistant", "content":
 async def rated(
     ranges: list[Any], says: list[str], votes: int = 1, **target: Any
 ) -> tuple[Score, ToldJudge]:
-    """The score of a conversation by criteria with these ranges."""
+    """Return the score of a conversation by criteria with these ranges."""
     judge = ToldJudge(says)
     criteria = [{"text": f"c{n}", "range": bounds} for n, bounds in enumerate(ranges)]
     aim = {"question": "Was it kind?", "criteria": criteria, "whole": True, **target}
@@ -27,7 +27,8 @@ async def rated(
 
 
 async def test_ranges_are_not_mixed() -> None:
-    """The plain mean of 10, 0 and -5 says nothing; of their places in their ranges it does."""
+    """The plain mean of 10, 0 and -5 is meaningless; the mean of their positions in their ranges is
+    not."""
     says = ["kind.\nVerdict: 10", "Verdict: 0", "Verdict: -5"]
     score, judge = await rated([[0, 10], [-10, 0], [-5, 5]], says)
     assert score.value == pytest.approx(2 / 3) and not score.correct
@@ -38,7 +39,8 @@ async def test_ranges_are_not_mixed() -> None:
 
 
 async def test_the_median_of_the_valid_votes() -> None:
-    """One that is outside the range, or none, is no vote; without any there is no score."""
+    """A vote outside the range or without a number is ignored; without any valid vote there is no
+    score."""
     score, _ = await rated([[0, 10]], ["Verdict: 11", "Verdict: 4", "Verdict: 6"], votes=3)
     assert score.value == 0.5 and score.detail["criteria"][0]["rating"] == 5
     with pytest.raises(ScorerFailed, match="no valid vote"):
@@ -47,13 +49,13 @@ async def test_the_median_of_the_valid_votes() -> None:
 
 @pytest.mark.parametrize("bounds", [[5, 5], [5, 0], [0.0, 10], [0], "0-10"])
 async def test_ranges_that_cannot_be(bounds: Any) -> None:
-    """Said before anything is rated by them."""
+    """The error is raised before anything is rated."""
     with pytest.raises(ScorerFailed, match="range is"):
         await rated([bounds], ["Verdict: 5"])
 
 
 async def test_who_says_nothing_is_not_judged() -> None:
-    """The partner's words alone are no answer, and cost no call."""
+    """The partner's messages alone are no answer and cost no call."""
     aim = {"question": "q", "criteria": [{"text": "c", "range": [-10, 0]}], "whole": True}
     silent = Submission(None, "", [SPOKEN[0], {"role": "assistant", "content": ""}])
     score = await Rubric().score(aim, silent, ScoringResources(judge=ToldJudge([])))
@@ -62,7 +64,7 @@ async def test_who_says_nothing_is_not_judged() -> None:
 
 @given(st.lists(st.tuples(st.integers(-10, 0), st.integers(1, 10)), min_size=1, max_size=4))
 async def test_ends_of_ranges_are_ends_of_the_value(ranges: list[tuple[int, int]]) -> None:
-    """All worst is 0, all best is 1, whatever the ranges are."""
+    """The lowest rating of every criterion gives 0 and the highest gives 1, for any ranges."""
     bounds = [list(each) for each in ranges]
     for end, value in ((0, 0.0), (1, 1.0)):
         score, _ = await rated(bounds, [f"Verdict: {each[end]}" for each in ranges])

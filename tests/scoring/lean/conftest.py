@@ -1,4 +1,4 @@
-"""A stand-in for Lean that answers by what a proof contains, in Lean's own form of messages."""
+"""Fixtures: a fake of Lean that responds to a proof's content in Lean's own message format."""
 
 import shlex
 import sys
@@ -56,14 +56,14 @@ sys.exit(int(failed))
 
 
 def stand_in_command() -> str:
-    """For TUTTI_LEAN_COMMAND, with a Python that the sandbox can see."""
+    """Return the value of TUTTI_LEAN_COMMAND, with a Python that is visible in the sandbox."""
     python = Path(sys.base_prefix, "bin", f"python3.{sys.version_info.minor}")
     return shlex.join([str(python), "-I", "-c", _SCRIPT])
 
 
 @pytest.fixture
 def stand_in(monkeypatch: pytest.MonkeyPatch) -> None:
-    """TUTTI_LEAN_COMMAND is the stand-in."""
+    """Set TUTTI_LEAN_COMMAND to the fake."""
     monkeypatch.setenv("TUTTI_LEAN_COMMAND", stand_in_command())
     monkeypatch.delenv("TUTTI_LEAN_PROJECT", raising=False)
     monkeypatch.delenv("TUTTI_LEAN_TIMEOUT_S", raising=False)

@@ -1,4 +1,4 @@
-"""The proof in a message by both rules, and the file that is compiled."""
+"""Tests of extracting the proof from a message by both rules, and of the compiled file."""
 
 import re
 
@@ -45,12 +45,12 @@ DEFINED = Statement(
     ],
 )
 def test_the_published_extraction(said: str, proof: str) -> None:
-    """NeMo-Skills' rule, with what is odd in it: the first ``:=`` ends the statement."""
+    """NeMo-Skills' rule is followed including its quirk: the first ``:=`` ends the statement."""
     assert published_proof(said) == proof
 
 
 def test_the_block_of_our_rule() -> None:
-    """The last Lean block, even before a block in another language; lemmas stay."""
+    """The last Lean block is used, even before a block in another language; lemmas stay."""
     said = "```lean\na\n```\ntext\n```lean4\nlemma b : True := trivial\n```\n```text\nc\n```"
     assert strict_block(said) == "lemma b : True := trivial\n"
     assert strict_block("only\n```\ncode\n```") == "code\n"
@@ -58,7 +58,7 @@ def test_the_block_of_our_rule() -> None:
 
 
 def test_the_statement_comes_before_the_models_text() -> None:
-    """Header, statement with sorry, the model's theorem, our check: in this order."""
+    """The order is: header, statement with sorry, the model's theorem, our check."""
     block = f"import Mathlib\n\nopen Nat\n\n{STATEMENT.text}  omega\n"
     file = checked_file(STATEMENT, declared(STATEMENT, block), "abc")
     assert file.text == (
@@ -90,7 +90,7 @@ def test_a_proof_without_its_statement_gets_it(block: str) -> None:
 
 
 def test_definitions_are_not_declared_twice() -> None:
-    """The statement's definitions stand once, however the model spaces them; the name has the
+    """The statement's definitions occur once for any spacing by the model; the name has the
     namespace that they open."""
     assert DEFINED.name == "two" and DEFINED.full_name == "Game.two" and DEFINED.kind == "theorem"
     block = (
@@ -104,7 +104,7 @@ def test_definitions_are_not_declared_twice() -> None:
 
 
 def test_a_definition_is_completed() -> None:
-    """ProofNet asks for some, whose type is no proposition."""
+    """ProofNet has tasks that are definitions, whose type is no proposition."""
     asked = Statement("", "def group (G : Type) : Unit := by\n")
     text = checked_file(asked, declared(asked, "  exact ()"), "abc").text
     assert "def _root_._tutti_given_abc (G : Type)" in text
@@ -134,7 +134,7 @@ def test_comments(code: str, left: str) -> None:
 
 @given(st.text(alphabet="-/ab \n"))
 def test_what_stays_is_code(code: str) -> None:
-    """Nothing is added but spaces, and the order stays."""
+    """Only spaces are added, and the order stays."""
     rest = iter(code)
     left = "".join(without_comments(code).split())
     assert all(any(sign == other for other in rest) for sign in left)
@@ -142,8 +142,8 @@ def test_what_stays_is_code(code: str) -> None:
 
 @pytest.mark.timeout(60)
 def test_long_replies_take_no_time_without_end() -> None:
-    """Open fences and much space, as of a model that repeats itself: linear work takes a second,
-    quadratic work many minutes."""
+    """Open fences and long whitespace occur when a model repeats itself: linear work takes a
+    second, quadratic work many minutes."""
     for text in (
         *("```lean4" + " " * 100_000, "```lean4" + "\n" * 100_000, "x" + "\n" * 100_000 + "x"),
         *("```lean4 x\n" * 10_000, "```a\n" * 20_000),
@@ -154,7 +154,7 @@ def test_long_replies_take_no_time_without_end() -> None:
 
 @given(st.lists(st.sampled_from(["```", "lean", "4", "\n", " ", "a", "``", "text"])))
 def test_the_blocks_are_those_of_one_pattern(parts: list[str]) -> None:
-    """What the patterns find that take quadratic time."""
+    """The result equals that of the regular expressions, which take quadratic time."""
     said = "".join(parts)
     pattern = r"^[ \t]*```[ \t]*([\w+-]*)[^\n]*\n(.*?)^[ \t]*```[ \t]*$"
     assert _fenced(said) == re.findall(pattern, said, re.S | re.M)

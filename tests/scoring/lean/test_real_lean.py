@@ -1,4 +1,5 @@
-"""With a real Lean: TUTTI_LEAN_PROJECT or TUTTI_LEAN_COMMAND names it. No Mathlib is needed."""
+"""Tests with a real Lean, named by TUTTI_LEAN_PROJECT or TUTTI_LEAN_COMMAND. No Mathlib is
+needed."""
 
 import os
 

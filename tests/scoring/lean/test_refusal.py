@@ -1,4 +1,4 @@
-"""What our rule refuses, and what a proof may have."""
+"""Tests of the constructs that our rule refuses or allows in a proof."""
 
 import pytest
 
@@ -64,7 +64,8 @@ from tutti.tasks.scoring.lean.proof import refusal
     ],
 )
 def test_refused(code: str, refused: str) -> None:
-    """Code that runs while Lean compiles, new axioms, options and attributes off the list."""
+    """Code that runs while Lean compiles, new axioms, and unlisted options and attributes are
+    refused."""
     assert refusal(code) == refused
 
 

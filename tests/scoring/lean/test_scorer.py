@@ -1,4 +1,4 @@
-"""Both rules from message to score, with a stand-in for Lean in the sandbox."""
+"""Tests of both rules from message to score, with a fake of Lean in the sandbox."""
 
 import sys
 from pathlib import Path
@@ -38,7 +38,7 @@ async def scored(sandbox: Any, rule: str, text: str, target: dict[str, str] | No
     ],
 )
 async def test_both_rules(walled: Sandbox, proof: str, published: str, strict: str) -> None:
-    """The published rule takes what Lean's exit status says; ours looks at the axioms."""
+    """The published rule uses Lean's exit status; ours checks the axioms."""
     for rule, status in (("lean4", published), ("lean4_strict", strict)):
         score = await scored(walled, rule, answer(proof))
         assert score.detail["status"] == status
@@ -48,7 +48,8 @@ async def test_both_rules(walled: Sandbox, proof: str, published: str, strict: s
 
 
 async def test_lean_sees_little(walled: Sandbox) -> None:
-    """Its own process in /proc, and nothing of the machine's files or of our environment."""
+    """Lean sees only its own process in /proc, none of the machine's files and nothing of our
+    environment."""
     score = await scored(walled, "lean4", answer("look"))
     assert "sees [True, False, False]" in score.detail["why"]
     assert "TUTTI" not in score.detail["why"]
@@ -64,7 +65,7 @@ async def test_a_time_out_is_wrong(walled: Sandbox, monkeypatch: pytest.MonkeyPa
 
 
 async def test_a_header_that_does_not_compile_is_no_wrong_answer(walled: Sandbox) -> None:
-    """Without Mathlib no proof is right; that is the installation's fault."""
+    """Without Mathlib no proof can be correct, which is a fault of the installation."""
     target = TARGET | {"header": "import Missing\n"}
     for rule in ("lean4", "lean4_strict"):
         with pytest.raises(ScorerFailed, match=r"header alone: .*unknown module prefix"):
@@ -89,7 +90,8 @@ async def test_a_target_without_a_theorem(walled: Sandbox) -> None:
 
 
 def test_without_lean_the_message_has_the_commands(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nothing named, no folder, no program, no limit, a folder that the sandbox hides."""
+    """The cases are no setting, no folder, no program, no limit, and a folder that the sandbox
+    hides."""
     monkeypatch.setenv("TUTTI_LEAN_TIMEOUT_S", "soon")
     with pytest.raises(ScorerFailed, match="TUTTI_LEAN_TIMEOUT_S=soon"):
         time_limit(30.0)
@@ -106,7 +108,7 @@ def test_without_lean_the_message_has_the_commands(monkeypatch: pytest.MonkeyPat
 
 
 def test_a_lake_project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """`lake env` tells where Lean and the libraries are; a folder below /tmp is refused."""
+    """`lake env` returns the paths of Lean and the libraries; a folder below /tmp is refused."""
     home, project, programs = tmp_path / "lean", tmp_path / "project", tmp_path / "bin"
     for folder in (home / "bin", project, programs):
         folder.mkdir(parents=True)

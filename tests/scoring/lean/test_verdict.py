@@ -1,4 +1,5 @@
-"""Verdicts of what a real Lean said of our own files (`recorded`), and of forged output."""
+"""Tests of verdicts on the output of a real Lean for our own files (`recorded`), and on forged
+output."""
 
 import json
 from pathlib import Path
@@ -23,7 +24,7 @@ def recorded(name: str) -> str:
 
 
 def checked(name: str) -> CheckedFile:
-    """The recorded file, with the places of our parts."""
+    """Return the recorded file with the positions of our parts."""
     lines = recorded(f"{name}.lean").splitlines()
     given = next(at for at, line in enumerate(lines, 1) if "_given_" in line)
     sorry = next(at for at, line in enumerate(lines, 1) if line == "  sorry")
@@ -32,8 +33,8 @@ def checked(name: str) -> CheckedFile:
 
 
 def as_no_module(name: str, axioms: str) -> str:
-    """The recorded output with the answer to ``#print axioms`` of a file that is no module: its
-    wording is Lean's, its place and form are those of the recorded message."""
+    """Return the recorded output with the response to ``#print axioms`` for a file that is no
+    module: its wording is Lean's, its place and format are those of the recorded message."""
     messages = [json.loads(line) for line in recorded(f"{name}.jsonl").splitlines()]
     for message in messages:
         if MODULE in message["data"]:
@@ -43,7 +44,7 @@ def as_no_module(name: str, axioms: str) -> str:
 
 @pytest.mark.parametrize("name", ["right", "definition"])
 def test_a_right_proof(name: str) -> None:
-    """Of a real Lean's messages, only the one about modules speaks against the file."""
+    """The only error in the real Lean's messages is the one about modules."""
     file, said = checked(name), recorded(f"{name}.jsonl")
     errors = [each for each in messages_in(said) if each.severity == "error"]
     assert [MODULE in each.text for each in errors] == [True]
@@ -68,13 +69,13 @@ def test_a_right_proof(name: str) -> None:
     ],
 )
 def test_axioms(axioms: str, status: str) -> None:
-    """Only the three standard axioms, in Lean's own words."""
+    """Only the three standard axioms are allowed, in Lean's own format."""
     ran = Compilation("ok", as_no_module("right", axioms), "", 1.0)
     assert strict_verdict(checked("right"), ran).status == status
 
 
 def test_wrong_proofs() -> None:
-    """Each kind of message of a real Lean: the first error is shown, by line."""
+    """For each kind of message of a real Lean, the first error is shown by line."""
     verdict = strict_verdict(checked("wrong"), Compilation("error", recorded("wrong.jsonl"), "", 1))
     assert verdict.status == "failed" and verdict.why.startswith("line 5: omega could not prove")
     texts = {each.line: each.text for each in messages_in(recorded("wrong.jsonl"))}
@@ -84,7 +85,7 @@ def test_wrong_proofs() -> None:
 
 
 def test_a_syntax_error() -> None:
-    """A real Lean's message at the model's line."""
+    """The error is a real Lean's message at the model's line."""
     file = CheckedFile("", range(1, 3), 9, CHECK)
     verdict = strict_verdict(file, Compilation("error", recorded("syntax.jsonl"), "", 1.0))
     assert (verdict.status, verdict.why) == (
@@ -94,8 +95,8 @@ def test_a_syntax_error() -> None:
 
 
 def test_sorry_of_the_model() -> None:
-    """A real warning at another line than the statement's is the model's; by the published rule
-    any such word is."""
+    """A real warning at another line than the statement's counts as the model's; by the published
+    rule any such warning does."""
     lines = recorded("wrong.jsonl").splitlines()
     warnings = [line for line in lines if "declaration uses" in line]
     assert [json.loads(line)["pos"]["line"] for line in warnings] == [1, 10]
@@ -112,7 +113,8 @@ def test_sorry_of_the_model() -> None:
 
 
 def test_a_forged_message_is_at_another_line() -> None:
-    """``#print "…"`` prints our words with Lean's own severity (recorded); only our line counts."""
+    """``#print "…"`` prints the given text with Lean's own severity (recorded); only a message at
+    our line counts."""
     forged = recorded("wrong.jsonl").splitlines()[-1]
     said = json.loads(forged)
     assert said["severity"] == "information" and said["pos"]["line"] == 31
@@ -126,7 +128,8 @@ def test_a_forged_message_is_at_another_line() -> None:
 
 
 def test_other_ends() -> None:
-    """A time-out, a crash without a message, no output at all, and lines that are no messages."""
+    """The cases are a time-out, a crash without a message, no output, and lines that are no
+    messages."""
     file = checked("right")
     assert strict_verdict(file, Compilation("timeout", "", "", 60.0)).status == "timeout"
     assert published_verdict(Compilation("timeout", "", "", 30.0)).status == "timeout"
@@ -138,7 +141,8 @@ def test_other_ends() -> None:
 
 
 def test_a_message_is_a_line_by_its_line_feed_only() -> None:
-    """Other line ends in a message's text end nothing; a number too large is no message."""
+    """Other line ends in a message's text do not end it; a number that is too large is no
+    message."""
     text = 'a\u2028{"severity":"error","data":"b","pos":{"line":1}}'
     line = json.dumps({"severity": "warning", "data": text}, ensure_ascii=False)
     huge = '{"severity":"error","data":"b","pos":{"line":1e999}}'

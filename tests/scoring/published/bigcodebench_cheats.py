@@ -1,8 +1,8 @@
 # ruff: noqa: E501
-"""Programs that want BigCodeBench's verdict without being right, by kind.
+"""Programs that try to get BigCodeBench's verdict without being correct, by kind.
 
-`CALLED` are bodies of the entry point. `IMPORTED` are run when the solution's module is read, too,
-in a class's body, which the scorer keeps. `WHOLE` are whole solutions.
+`CALLED` are bodies of the entry point. `IMPORTED` are also run when the solution's module is
+imported, in a class's body, which the scorer keeps. `WHOLE` are whole solutions.
 """
 
 from collections.abc import Iterator
@@ -372,7 +372,7 @@ WHOLE: dict[str, list[str]] = {
 
 
 def programs() -> Iterator[tuple[str, str]]:
-    """The kind and the text of every program that must not pass."""
+    """Yield kind and text of every program that must not pass."""
     for kind, bodies in (IMPORTED | CALLED).items():
         for body in bodies:
             yield kind, f"def task_func(*args, **named):\n{indent(body, '    ')}"

@@ -1,8 +1,8 @@
 # ruff: noqa: E501
-"""Tests that BigCodeBench's cheats are given, and cheats that pass.
+"""Tests for BigCodeBench's cheats, and cheats that pass.
 
-`TARGETS` are tests with an honest solution. `KNOWN` pass: what the scorer cannot stop is written down,
-and docs/security.md names its kinds.
+`TARGETS` are tests with an honest solution. `KNOWN` are cheats that the scorer cannot stop;
+docs/security.md names their kinds.
 """
 
 from textwrap import indent

@@ -1,4 +1,4 @@
-"""An attempt that makes calls, as scorers see it."""
+"""Fixture: an attempt with calls, as scorers get it."""
 
 from typing import Any
 
@@ -6,6 +6,6 @@ from tutti.tasks.scoring import Submission
 
 
 def calling(*calls: tuple[str, Any]) -> Submission:
-    """One message with these calls, each a name and its arguments."""
+    """Return one message with these calls, each a name and its arguments."""
     made = [{"function": {"name": name, "arguments": given}} for name, given in calls]
     return Submission(None, "", [{"role": "assistant", "content": None, "tool_calls": made}])

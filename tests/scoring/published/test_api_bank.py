@@ -1,4 +1,5 @@
-"""API-Bank's checks: each argument by its API's rule, one kind of error for each wrong call."""
+"""Tests of API-Bank's checks: each argument by its API's rule, one kind of error for each wrong
+call."""
 
 from typing import Any
 
@@ -29,7 +30,8 @@ async def scored(name: str, gold: dict[str, Any], made: Submission, **more: Any)
     ],
 )
 async def test_agenda(change: dict[str, str], error: str | None, undecided: bool) -> None:
-    """Words of the content by Jaccard above one half, the rest exactly."""
+    """The words of the content need a Jaccard index above one half; the other arguments must be
+    equal."""
     score = await scored("AddAgenda", AGENDA, calling(("AddAgenda", AGENDA | change)))
     assert (score.correct, score.detail["error"]) == (error is None, error)
     assert score.detail["undecided"] is undecided
@@ -80,7 +82,7 @@ async def test_kinds_of_errors(made: Submission, error: str | None) -> None:
 
 
 async def test_a_gold_call_that_its_api_rejects_is_wrong() -> None:
-    """Also for a model that repeats it: the publisher's program says so too."""
+    """A model that repeats the call is wrong, too, as in the publisher's program."""
     gold = {"name": "x"}
     made = calling(("QueryScene", gold))
     assert (await scored("QueryScene", gold, made)).correct
@@ -90,7 +92,8 @@ async def test_a_gold_call_that_its_api_rejects_is_wrong() -> None:
 
 
 async def test_a_session_is_right_if_no_call_is_missing() -> None:
-    """In their order, each by its API's check; others may come between."""
+    """The gold calls must occur in order, each by its API's check; other calls may be between
+    them."""
     calls = [{"name": "AddAgenda", "arguments": AGENDA}, {"name": "GetToday", "arguments": {}}]
     scorer, target = SCORERS["api_bank_session"], {"calls": calls}
     near = AGENDA | {"content": "Meet John at the cafe"}

@@ -1,5 +1,5 @@
-"""API-Bank's rule by execution, on a small checkout in its form: nine kinds of errors, and what no
-score can be given for. Calls run in a process of their own that ends with its pool."""
+"""Tests of API-Bank's rule by execution, on a small checkout in its format: nine kinds of errors,
+and cases without a score. Calls run in their own process, which ends with its pool."""
 
 import json
 import sys
@@ -89,7 +89,7 @@ RESULT = {"api_name": "Note", "input": GOLD, "output": "tea 1", "exception": Non
 
 @pytest.fixture
 def checkout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A checkout, named as a user names it."""
+    """Return a checkout, configured as a user does."""
     bank = tmp_path / "DAMO" / "api-bank"
     dialogues = bank / "lv1-lv2-samples" / "level-1-given-desc"
     dialogues.mkdir(parents=True)
@@ -138,13 +138,13 @@ async def test_each_kind_of_error(checkout: Path, name: str, given: Any, error: 
 async def test_a_check_that_changes_the_gold_result_does_not_reach_the_next_call(
     checkout: Path,
 ) -> None:
-    """As the checks of three meeting APIs do: the same call twice is right twice."""
+    """The checks of three meeting APIs change the result: the same call twice is correct twice."""
     scores = [await scored(calling(("Note", GOLD))) for _ in range(3)]
     assert [score.correct for score in scores] == [True] * 3
 
 
 async def test_what_needs_no_execution(checkout: Path) -> None:
-    """No call, and arguments that are no JSON object."""
+    """The cases are no call, and arguments that are no JSON object."""
     none = await scored(calling())
     assert (none.correct, none.detail["error"]) == (False, "NO_API_CALL")
     broken = await scored(calling(("Note", "{")))
@@ -152,8 +152,8 @@ async def test_what_needs_no_execution(checkout: Path) -> None:
 
 
 async def test_what_cannot_be_scored(checkout: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """An absent package, a gold call of other data, no checkout: an error, never a wrong answer;
-    nothing is written into the checkout."""
+    """A missing package, a gold call of other data and a missing checkout are errors, never wrong
+    answers; nothing is written into the checkout."""
     with pytest.raises(ScorerFailed, match="Search needs the package sentence_transformers"):
         await scored(calling(("Search", {"keywords": "k"})), "Search", {"keywords": "k"})
     with pytest.raises(ScorerFailed, match=r"no dialogue of .* has the gold call Note"):
@@ -168,7 +168,7 @@ async def test_what_cannot_be_scored(checkout: Path, monkeypatch: pytest.MonkeyP
 
 
 async def test_a_call_that_does_not_end(checkout: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Its process is killed, and the next call gets another one."""
+    """The call's process is killed, and the next call gets a new one."""
     monkeypatch.setattr(api_bank, "TIMEOUT_S", 1.0)
     with pytest.raises(ScorerFailed, match=r"api_bank_calls\.py: no answer within 1\.0 s"):
         await scored(calling(("Note", GOLD | {"day": "slow"})))

@@ -1,5 +1,5 @@
-"""API-Bank's level 3 by execution, on a small checkout in its form: whose check decides, how tools
-are searched, and what no score can be given for."""
+"""Tests of API-Bank's level 3 by execution, on a small checkout in its format: the deciding check,
+the search of tools, and cases without a score."""
 
 import importlib.util
 import sys
@@ -82,7 +82,7 @@ def SentenceTransformer(name):
 
 @pytest.fixture
 def checkout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A checkout, named as a user names it."""
+    """Return a checkout, configured as a user does."""
     (tmp_path / "tool_manager.py").write_text(MANAGER)
     (tmp_path / "api_call_extraction.py").write_text(PARSER)
     monkeypatch.setenv("TUTTI_HARNESS_API_BANK", sys.executable)
@@ -93,7 +93,7 @@ def checkout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 async def scored(
     made: Submission, gold: tuple[str, dict[str, Any], Any], scorer: str = "api_bank_3"
 ) -> Score:
-    """The score of a call where `gold` has name, arguments and output."""
+    """Return the score of a call for a `gold` call with name, arguments and output."""
     name, arguments, output = gold
     result = {"api_name": name, "input": arguments, "output": output, "exception": None}
     target = {"calls": [{"name": name, "arguments": arguments}], "result": result}
@@ -118,7 +118,8 @@ async def scored(
 async def test_the_gold_apis_check_decides(
     checkout: Path, gold: str, name: str, given: dict[str, Any], error: str | None
 ) -> None:
-    """On what the call returned; the gold result comes with the target, not from the checkout."""
+    """The gold API checks the call's result; the gold result comes from the target, not from the
+    checkout."""
     score = await scored(calling((name, given)), (gold, PARIS, {"rooms": "Paris"}))
     assert (score.correct, score.scorer) == (error is None, "api_bank_3")
     assert score.detail["error"] == error, score.detail["why"]
@@ -129,7 +130,7 @@ async def test_the_gold_apis_check_decides(
     [("QueryMeeting", True), ("please find meetings", True), ("address", False), ("xyzzy", False)],
 )
 async def test_tools_are_searched_by_words(checkout: Path, keywords: str, right: bool) -> None:
-    """Under a name of its own; capitals begin words, as in the publisher's program."""
+    """The rule has its own name; capitals begin words, as in the publisher's program."""
     made = calling(("ToolSearcher", {"keywords": keywords}))
     gold = ("ToolSearcher", {"keywords": "QueryMeeting"}, {"name": "QueryMeeting"})
     score = await scored(made, gold, "api_bank_3_words")
@@ -139,7 +140,7 @@ async def test_tools_are_searched_by_words(checkout: Path, keywords: str, right:
 async def test_a_search_without_its_model_is_no_wrong_answer(
     checkout: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Neither where the package is absent, nor where it cannot load the model; other calls are
+    """This holds if the package is missing and if it cannot load the model; other calls are
     scored."""
     search = calling(("ToolSearcher", {"keywords": "k"}))
     gold = ("ToolSearcher", {"keywords": "k"}, {"name": "QueryMeeting"})
@@ -154,7 +155,7 @@ async def test_a_search_without_its_model_is_no_wrong_answer(
 
 
 async def test_a_target_without_a_result_is_refused(checkout: Path) -> None:
-    """Such as one of levels 1 and 2."""
+    """A target of levels 1 and 2 is an example."""
     target = {"calls": [{"name": "Open", "arguments": PARIS}]}
     with pytest.raises(ScorerFailed, match="'result'"):
         await SCORERS["api_bank_3"].score(target, calling(("Open", PARIS)), ScoringResources())
@@ -170,7 +171,7 @@ def _harness() -> ModuleType:
 
 @given(st.text(), st.text())
 def test_the_likeness_of_texts(one: str, other: str) -> None:
-    """From 0 to 1, the same both ways, and 1 of a text with itself where it has a word."""
+    """The similarity is from 0 to 1, symmetric, and 1 for a text with itself if it has a word."""
     trigrams = _harness().Trigrams
     a, b = trigrams.of(one), trigrams.of(other)
     assert 0 <= a.cosine(b) <= 1 + 1e-9 and abs(a.cosine(b) - b.cosine(a)) < 1e-9

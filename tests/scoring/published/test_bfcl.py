@@ -1,4 +1,5 @@
-"""BFCL's check: types, tolerated texts, optional arguments, greedy matching of parallel calls."""
+"""Tests of BFCL's check: types, tolerated texts, optional arguments, greedy matching of parallel
+calls."""
 
 from typing import Any
 
@@ -71,8 +72,8 @@ async def test_an_argument_left_out_must_be_optional() -> None:
 
 
 async def test_parallel_calls_are_matched_greedily() -> None:
-    """Each expected call takes the first that fits, so an order may fail that a best matching
-    would accept: as BFCL has it."""
+    """Each expected call takes the first match, as in BFCL, so an order may fail that an optimal
+    matching would accept."""
     right = calling(("f", {"n": 2}), ("f", {"n": 1}))
     turned = calling(("f", {"n": 1}), ("f", {"n": 2}))
     assert (await scored("parallel", [NEXT, LAST], right)).correct

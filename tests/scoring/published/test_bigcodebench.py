@@ -1,4 +1,5 @@
-"""BigCodeBench: a solution beside its `unittest` cases, and what does not buy a verdict."""
+"""Tests of BigCodeBench: a solution with its `unittest` cases, and cheats that do not get the
+verdict."""
 
 import ast
 import asyncio
@@ -109,7 +110,8 @@ def reply(body: str) -> str:
 async def scored(
     sandbox: Sandbox, text: str, limits: SandboxLimits = SHORT, **changed: Any
 ) -> Score:
-    """The score of a reply; without `limits` those that no honest solution reaches."""
+    """Return the score of a reply; without `limits`, limits are used that no honest solution
+    reaches."""
     scorer = BigCodeBench(limits)
     given = ScoringResources(sandbox=sandbox)
     return await scorer.score(TARGET | changed, Submission(None, text), given)
@@ -121,7 +123,8 @@ def _standard_library(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 async def test_the_gold_solution(sandbox: Sandbox) -> None:
-    """In a fence or bare; tests patch its module, builtins, `open` and standard output."""
+    """The solution is fenced or bare; tests patch its module, builtins, `open` and standard
+    output."""
     for text in (GOLD, f"Sure:\n```python\n{GOLD}```\nThis works."):
         score = await scored(sandbox, text)
         assert score.correct and score.detail == {"status": "ok", "cases": 5}, score.detail
@@ -130,7 +133,7 @@ async def test_the_gold_solution(sandbox: Sandbox) -> None:
 
 @pytest.mark.parametrize("name", WRONG)
 async def test_wrong_solutions(sandbox: Sandbox, name: str) -> None:
-    """The detail names the cases and has the end of an error."""
+    """The detail names the cases and has the end of an error message."""
     score = await scored(sandbox, reply(WRONG[name]))
     assert score.correct is False and score.value == 0.0
     assert "failed test_value" in score.detail["failed"] and "Error" in score.detail["output"]
@@ -138,7 +141,7 @@ async def test_wrong_solutions(sandbox: Sandbox, name: str) -> None:
 
 @pytest.mark.parametrize("name", CHEATS)
 async def test_no_cheat_passes(sandbox: Sandbox, name: str) -> None:
-    """Ends, forks, changed tests and made-up reports."""
+    """The cheats are exits, forks, changed tests and forged reports."""
     score = await scored(sandbox, reply(CHEATS[name]))
     assert score.correct is False, score.detail
 
@@ -147,7 +150,7 @@ async def test_no_cheat_passes(sandbox: Sandbox, name: str) -> None:
     "name", ["exit", "os_exit", "skip", "assertions", "class", "report", "fork"]
 )
 async def test_no_cheat_passes_where_it_is_imported(sandbox: Sandbox, name: str) -> None:
-    """What a solution does before its tests exist."""
+    """The cheats act before the tests exist."""
     body = CHEATS[name].replace("return 0", "pass").replace("return x * 2", "pass")
     cheat = f"class Helper:\n    {body}\ndef task_func(x):\n    return Helper"
     assert "return" not in body
@@ -155,7 +158,7 @@ async def test_no_cheat_passes_where_it_is_imported(sandbox: Sandbox, name: str)
 
 
 async def test_a_changed_unittest_is_named(sandbox: Sandbox) -> None:
-    """And what reaches for it, and what passes without being right."""
+    """Code that accesses it, and code that passes without being correct, is named, too."""
     unit = "import sys\n    unit = sys.modules['unit' + 'test']\n    "
     for body, status in (
         (unit + "unit.TestCase.assertEqual = print", "changed what its tests use"),
@@ -168,7 +171,8 @@ async def test_a_changed_unittest_is_named(sandbox: Sandbox) -> None:
 
 @pytest.mark.parametrize("name", TARGETS)
 async def test_honest_solutions_pass(sandbox: Sandbox, name: str) -> None:
-    """Also with classes that compare, libraries that look at frames, caches and threads."""
+    """Honest solutions include classes with comparisons, libraries that inspect frames, caches and
+    threads."""
     tests, right = TARGETS[name]
     code = f"""import collections, functools, inspect, logging, sys, threading, warnings
 class Point:
@@ -198,13 +202,13 @@ def task_func(*args):
 
 
 def cases_of(tests: str) -> list[str]:
-    """The names of the tests."""
+    """Return the names of the tests."""
     functions = (node for node in ast.walk(ast.parse(tests)) if isinstance(node, ast.FunctionDef))
     return [each.name for each in functions if each.name.startswith("test")]
 
 
 async def passing(sandbox: Sandbox, pairs: Sequence[tuple[str, str]]) -> list[str]:
-    """Which of the programs pass the tests that they come with."""
+    """Return the programs that pass their own tests."""
     room = asyncio.Semaphore(2)
 
     async def one(tests: str, code: str) -> bool:
@@ -219,7 +223,7 @@ async def passing(sandbox: Sandbox, pairs: Sequence[tuple[str, str]]) -> list[st
 
 @pytest.mark.slow
 async def test_no_listed_program_passes(sandbox: Sandbox) -> None:
-    """Each with tests of its own; all of them with all tests in the e2e tests."""
+    """Each program runs with its own tests; the e2e tests run all with all tests."""
     tests = [given for given, _ in TARGETS.values()]
     pairs = [(tests[at % len(tests)], code) for at, (_, code) in enumerate(programs())]
     assert len(pairs) > 300 and await passing(sandbox, pairs) == []
@@ -228,7 +232,7 @@ async def test_no_listed_program_passes(sandbox: Sandbox) -> None:
 @pytest.mark.e2e
 @pytest.mark.parametrize("name", TARGETS)
 async def test_no_listed_program_passes_any_tests(sandbox: Sandbox, name: str) -> None:
-    """Some 1,100 runs."""
+    """The test makes about 1,100 runs."""
     assert await passing(sandbox, [(TARGETS[name][0], code) for _, code in programs()]) == []
 
 
@@ -236,7 +240,7 @@ async def test_no_listed_program_passes_any_tests(sandbox: Sandbox, name: str) -
 async def test_no_comparison_of_a_library_is_bought(
     sandbox: Sandbox, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """`numpy.testing` and pandas changed, arrays that are equal to everything."""
+    """The cheats change `numpy.testing` and pandas, or return arrays that equal everything."""
     if WITH_LIBRARIES is None:
         pytest.skip(f"{CODE_PYTHON} names no Python with numpy and pandas")
     monkeypatch.setenv(CODE_PYTHON, WITH_LIBRARIES)
@@ -248,13 +252,13 @@ async def test_no_comparison_of_a_library_is_bought(
 
 @pytest.mark.slow
 async def test_what_is_known_to_pass(sandbox: Sandbox) -> None:
-    """What the scorer cannot stop: docs/security.md names it. One that no longer passes belongs
-    in the other list."""
+    """docs/security.md names the cheats that the scorer cannot stop. One that no longer passes
+    belongs in the other list."""
     assert await passing(sandbox, list(KNOWN.values())) == [code for _, code in KNOWN.values()]
 
 
 async def test_endless_solutions_end(sandbox: Sandbox) -> None:
-    """Also one that takes no signals."""
+    """A solution that ignores signals is ended, too."""
     limits = replace(LIMITS, seconds=1.5)
     for body in ("while True: pass", "import time; time.sleep(600)"):
         score = await scored(sandbox, reply(body), limits)
@@ -268,12 +272,13 @@ async def test_memory_is_limited(sandbox: Sandbox) -> None:
 
 
 async def test_published_limits() -> None:
-    """240 s and the two seconds that its program adds; 30 GiB of address space."""
+    """The limits are 240 s plus the two seconds that its program adds, and 30 GiB of address
+    space."""
     assert BigCodeBench().limits.seconds == 242 and BigCodeBench().limits.memory_mb == 30 * 1024
 
 
 async def test_the_calibration_is_in_front(sandbox: Sandbox) -> None:
-    """The prompt's imports are there for a reply that has none; a reply cannot hide them."""
+    """The prompt's imports are available to a reply without imports; a reply cannot hide them."""
     tests = "import unittest\nclass TestCases(unittest.TestCase):\n    def test_a(self):\n"
     tests += "        self.assertEqual(task_func(4), 2)"
     before = "from math import sqrt\ndef task_func(x):\n\n    pass\n"
@@ -284,14 +289,15 @@ async def test_the_calibration_is_in_front(sandbox: Sandbox) -> None:
 
 
 async def test_annotations_are_evaluated(sandbox: Sandbox) -> None:
-    """As in the published program, where no ``from __future__`` is in front."""
+    """The published program has no ``from __future__`` line before the solution either."""
     text = "def task_func(x: Nothing):\n    return x"
     score = await scored(sandbox, text)
     assert not score.correct and "NameError" in score.detail["output"]
 
 
 async def test_skipped_cases_count_only_where_the_tests_say_so(sandbox: Sandbox) -> None:
-    """Of that case: for the others it says nothing. An expected failure likewise."""
+    """The excuse counts only for its own case, not for others. The same holds for an expected
+    failure."""
     head = "import unittest\nclass TestCases(unittest.TestCase):\n"
     case = "    def test_a(self):\n        self.assertEqual(task_func(0), 0)\n"
     gone = "raise getattr(globals()['unit' + 'test'], 'Skip' + 'Test')('x')"
@@ -314,8 +320,8 @@ async def test_cases_that_may_end_early_have_no_control(sandbox: Sandbox) -> Non
 async def test_a_missing_library_is_nobodys_fault(
     sandbox: Sandbox, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Of the task or its tests: named, with the command that installs it. One that only the
-    solution imports is its mistake: else a wrong one could choose to have no score."""
+    """A library of the task or its tests is named with its install command. One that only the
+    solution imports is the solution's mistake; otherwise a wrong solution could avoid its score."""
     python = "/usr/bin/python3"
     before = "import sklearn, no_such_thing\n"
     for changed, text in (

@@ -1,4 +1,5 @@
-"""BIRD's measures: rows as a set, rows paired by position, and time beside the gold query's."""
+"""Tests of BIRD's measures: rows as a set, rows paired by position, and time relative to the gold
+query's."""
 
 import sqlite3
 from contextlib import closing
@@ -73,7 +74,8 @@ def test_rewards_by_time() -> None:
 
 
 async def test_r_ves_of_a_right_and_a_wrong_query(database: Path) -> None:
-    """Right: one of the rewards, with the ratio in the detail; wrong: 0 without measuring."""
+    """A correct query gets one of the rewards, with the ratio in the detail; a wrong one gets 0
+    without a measurement."""
     gold = "SELECT a FROM t"
     right = await scored("bird_r_ves", database, gold, "SELECT a FROM t ORDER BY a")
     assert right.correct and 0.5 <= right.value <= 1.25**0.5 and right.detail["time_ratio"] > 0

@@ -1,4 +1,5 @@
-"""Tests with wrong expectations: each case fails for what is right, and the rest stays as it is."""
+"""Tests of controls with wrong expectations: each case fails for a correct solution, and the rest
+is unchanged."""
 
 import unittest
 from collections import Counter
@@ -39,7 +40,7 @@ ASSERTIONS = {
 
 @pytest.mark.parametrize("line", ASSERTIONS)
 def test_one_expectation_is_wrong(line: str) -> None:
-    """The side that does not come from the solution; nothing else is changed."""
+    """The changed side is the one that does not come from the solution."""
     text, failures = controls(HEAD + line, ["test_a"], "f")
 
     assert failures == {"test_a": 1}
@@ -59,7 +60,7 @@ def test_one_expectation_is_wrong(line: str) -> None:
     ],
 )
 def test_errors_and_cases_without_a_place(body: str, control: str) -> None:
-    """What is used later, would end the run, or does not begin its line, stays."""
+    """A value that is used later, would end the run, or does not begin its line is not changed."""
     assert controls(HEAD + body, ["test_a"], "f") == (HEAD + control, {"test_a": 1})
 
 
@@ -76,7 +77,8 @@ def test_what_may_end_early_has_no_control(body: str) -> None:
 
 
 def test_what_is_not_surely_run_is_not_changed() -> None:
-    """Loops, branches, handled errors and what follows an error that is expected."""
+    """Such expectations are in loops, branches, handled errors and statements after an expected
+    error."""
     body = """for x in f(0):
             self.assertEqual(x, 1)
         if f(1):
@@ -94,7 +96,8 @@ def test_what_is_not_surely_run_is_not_changed() -> None:
 
 
 def test_every_control_fails_for_a_right_solution() -> None:
-    """As often as is said; one value that equals everything is enough to miss one."""
+    """Each fails the expected number of times; a value that equals everything makes one control
+    pass."""
 
     class Anything:
         def __eq__(self, other: object) -> bool:
@@ -115,7 +118,7 @@ def test_every_control_fails_for_a_right_solution() -> None:
 
 
 def failed(tests: str, function: Any) -> Counter[str]:
-    """How often each case fails."""
+    """Return the number of failures of each case."""
     names: dict[str, Any] = {"f": function}
     exec(compile(tests, "tests", "exec"), names)
     result = unittest.TestResult()
@@ -125,7 +128,7 @@ def failed(tests: str, function: Any) -> Counter[str]:
 
 
 def test_excuses_are_those_of_the_text() -> None:
-    """Of the case, its class or what sets it up; the word alone says nothing."""
+    """An excuse belongs to the case, its class or its set-up; the word alone is none."""
     tests = """
 class TestCases(unittest.TestCase):
     '''Rows to skip.'''

@@ -1,4 +1,4 @@
-"""FlowBench: parameters and calls of a turn, success and progress of a session."""
+"""Tests of FlowBench: parameters and calls of a turn, success and progress of a session."""
 
 from typing import Any
 
@@ -41,7 +41,7 @@ async def test_parameters_and_call(
 
 
 async def test_the_judge_decides_on_texts_that_differ() -> None:
-    """It is asked again until it says yes or no; once for each parameter."""
+    """The judge is called again until it replies yes or no, once for each parameter."""
     other = calling(("book", {"when": "3/5/24", "seats": 2}))
     score, judge = await turn(other, "maybe", "yes")
     assert score.correct and score.detail["right_parameters"] == 2 and judge.seeds == [0, 1]
@@ -80,7 +80,7 @@ def test_results_of_sessions(text: str, result: tuple[bool, float]) -> None:
 
 
 async def test_a_session() -> None:
-    """One call made stands for both gold ones; a reply in another form is asked for again."""
+    """One call matches both gold ones; a reply in another format is requested again."""
     judge = ToldJudge(["well", DONE])
     target = {"calls": [GOLD, GOLD], "aim": "two seats", "workflow": "ask, book"}
     made = calling(("book", GOLD["arguments"]), ("book", {}))

@@ -1,5 +1,5 @@
-"""m&m's rule: the publisher's measures of a plan by hand-computed cases, however it is written, and
-plans that want more than they are worth."""
+"""Tests of m&m's rule: the publisher's measures in manually computed cases, for any format of the
+plan, and plans that try to inflate their score."""
 
 import json
 from typing import Any
@@ -34,18 +34,17 @@ Plan = list[dict[str, Any]]
 async def scored(
     text: str, plan: Any = PLAN, form: str = "json", scorer: str = "mnms", **more: Any
 ) -> Score:
-    """The score of a message."""
     target = {"plan": plan, "alternatives": [], "format": form, "tools": TOOLS} | more
     return await SCORERS[scorer].score(target, Submission(None, text), ScoringResources())
 
 
 def written(plan: Plan) -> str:
-    """A plan as an answer."""
+    """Return a plan as an answer."""
     return json.dumps({"nodes": plan})
 
 
 def step(nth: int, **changed: Any) -> Plan:
-    """The gold plan with one step changed."""
+    """Return the gold plan with one step changed."""
     return [one | changed if place == nth else one for place, one in enumerate(PLAN)]
 
 
@@ -55,7 +54,7 @@ async def figures(text: str, **more: Any) -> tuple[float, bool, dict[str, Any]]:
 
 
 async def test_the_gold_plan_is_right_by_every_measure() -> None:
-    """In JSON and as a program."""
+    """This holds in JSON and as a program."""
     code = "\n".join(f"    {line}" for line in code_of(PLAN).split("\n"))
     program = f"```python\ndef solve():\n{code}\n    return output2\n```"
     for text, form in ((written(PLAN), "json"), (program, "code")):
@@ -68,7 +67,7 @@ async def test_the_gold_plan_is_right_by_every_measure() -> None:
 
 
 async def test_another_value_is_wrong_in_values_alone() -> None:
-    """One of three labels; case does not matter."""
+    """One of three labels differs; case is ignored."""
     value, right, found = await figures(written(step(0, args={"image": "b.jpg"})))
     assert (value, right, found["plan_names"], found["plan_values"]) == (1.0, True, True, False)
     assert found["argument_names"] == [3, 3, 3] and found["argument_values"] == [2, 3, 3]
@@ -77,7 +76,7 @@ async def test_another_value_is_wrong_in_values_alone() -> None:
 
 
 async def test_another_argument_is_wrong_in_names_and_values() -> None:
-    """Without one, or with a further one; their order does not matter."""
+    """An argument is missing or added; the order of arguments is ignored."""
     for args in ({}, {"image": "a.jpg", "size": "1"}):
         value, right, found = await figures(written(step(0, args=args)))
         assert (value, right, found["plan_names"]) == (1.0, True, False)
@@ -87,7 +86,8 @@ async def test_another_argument_is_wrong_in_names_and_values() -> None:
 
 
 async def test_another_tool() -> None:
-    """LCS 2 of 3 and 3: 1 - 4/6. Two of the labels stay, no edge on either side of it does."""
+    """The LCS is 2 of 3 and 3: 1 - 4/6. Two of the labels match, and no edge next to the tool
+    does."""
     value, right, found = await figures(written(step(1, name="image captioning")))
     assert (value, right) == (round(4 / 6, 4), False)
     assert found["right_tools"] == ["color_pop", "object_detection"]
@@ -97,14 +97,15 @@ async def test_another_tool() -> None:
 
 
 async def test_a_tool_that_is_unknown_is_none_of_the_surplus_ones() -> None:
-    """As in the publisher's macro F1, whose classes are its tools; other measures count it."""
+    """As in the publisher's macro F1, whose classes are its tools, it is not counted; other
+    measures count it."""
     value, right, found = await figures(written(step(1, name="object selector")))
     assert (value, right, found["surplus_tools"]) == (round(4 / 6, 4), False, [])
     assert found["missed_tools"] == ["select_object"] and found["edges"] == [0, 2, 2]
 
 
 async def test_a_step_less_and_a_step_more() -> None:
-    """2 LCS / (n + m): 4/5 and 6/7; one of two edges, two of three."""
+    """2 LCS / (n + m) is 4/5 and 6/7; one of two edges and two of three match."""
     value, right, found = await figures(written(PLAN[:2]))
     assert (value, right, found["edges"]) == (0.8, False, [1, 1, 2])
     assert found["argument_names"] == [2, 2, 3]
@@ -114,7 +115,7 @@ async def test_a_step_less_and_a_step_more() -> None:
 
 
 async def test_repeated_calls_gain_nothing() -> None:
-    """Sets of labels count a repeated one once; the plan is wrong and its distance grows."""
+    """Sets of labels count a repeated call once; the plan is wrong and its distance grows."""
     value, right, found = await figures(written(PLAN * 10))
     assert (value, right) == (round(6 / 33, 4), False)
     assert found["argument_values"] == [3, 3, 3] and not found["plan_values"]
@@ -122,7 +123,7 @@ async def test_repeated_calls_gain_nothing() -> None:
 
 
 async def test_a_plan_of_every_tool_is_wrong() -> None:
-    """What names all of them has them all, and is told what it has too much."""
+    """The plan's recall is full, but its surplus tools are reported."""
     every = [{"id": 0, "name": tool, "args": {}} for tool in TOOLS]
     value, right, found = await figures(written(every))
     assert (value, right) == (0.75, False)
@@ -131,7 +132,7 @@ async def test_a_plan_of_every_tool_is_wrong() -> None:
 
 @pytest.mark.parametrize("form", ["json", "code"])
 async def test_a_plan_of_ten_thousand_steps_counts_as_none(form: str) -> None:
-    """It is not read."""
+    """Such a plan is not parsed."""
     text = written(PLAN * 3333)
     if form == "code":
         text = f"```python\n{code_of(PLAN * 3333)}\n```"
@@ -157,7 +158,7 @@ HOSTILE = {
 @pytest.mark.timeout(60)
 @pytest.mark.parametrize("kind", HOSTILE)
 async def test_programs_that_hurt(kind: str) -> None:
-    """They are read at most, never executed; none takes forever, none raises."""
+    """Programs are at most parsed, never executed; none hangs or raises."""
     found = await scored(f"```python\n{HOSTILE[kind]}\n```", form="code")
     assert not found.correct
     json.dumps(found.detail, ensure_ascii=False).encode()
@@ -179,13 +180,13 @@ async def test_programs_that_hurt(kind: str) -> None:
     ],
 )
 async def test_values_that_no_result_fits(value: str) -> None:
-    """The publisher's program stops at most of them, and its plan is empty then."""
+    """The publisher's program stops at most of these values, and its plan is then empty."""
     found = await scored(written(step(0, args={"image": value})))
     assert (found.value, found.detail["steps"]) == (0.0, 0) and found.detail["error"]
 
 
 def test_braces_in_a_text_are_those_of_format() -> None:
-    """A doubled one is one; a number names a result of the text, in any order."""
+    """A doubled brace is one brace; a number refers to a result of the text, in any order."""
     nodes = [{"id": 3, "name": "a b", "args": {"x": "a {{<node-1>.y}} <node-2>.z", "n": 7}}]
     assert code_of(nodes) == "output3 = a_b(x=f\"a {output1['y']} output2['z']\", n=\"7\")"
     nodes = [{"id": 0, "name": "t", "args": {"x": 'say "hi" <b>', "y": "<node-12>.object"}}]
@@ -230,7 +231,7 @@ async def test_no_program_is_wrong_and_says_why(text: str, why: str) -> None:
 
 
 async def test_text_around_a_plan_is_left_out() -> None:
-    """Before and after; and what stands before the mark of the published prompt."""
+    """Text before and after the plan, and before the marker of the published prompt, is ignored."""
     plan = written(PLAN)
     for text in (f"Sure:\n```json\n{plan}\n```\nDone.", f"not {{so}}. # RESULT #: {plan}"):
         assert (await scored(text)).correct, text
@@ -240,7 +241,7 @@ async def test_text_around_a_plan_is_left_out() -> None:
 
 
 async def test_escapes_are_kept_where_they_can_be_read() -> None:
-    """Quotes within a text; what is no JSON is read without backslashes and line breaks."""
+    """Quotes within a text are kept; invalid JSON is read without backslashes and line breaks."""
     plan = [{"id": 0, "name": "text generation", "args": {"text": 'He said "so"'}}]
     assert (await figures(written(plan), plan=plan))[2]["plan_values"]
     broken = written(PLAN).replace("select object", "select\\_object").replace("Cat", "C\nat")
@@ -250,7 +251,8 @@ async def test_escapes_are_kept_where_they_can_be_read() -> None:
 
 
 def test_a_line_is_a_step_if_it_is_a_call_of_a_name() -> None:
-    """Of several on a line the first; no method, no second line of a call, no positional value."""
+    """Only the first call on a line counts; methods, second lines of a call and positional values
+    do not."""
     code = """def solve():
     a = tag(image="a.jpg", size=1 + 1); b = count(objects=a)
     c = d = emoji("a.jpg", **a)
@@ -270,14 +272,15 @@ def test_a_line_is_a_step_if_it_is_a_call_of_a_name() -> None:
 
 
 async def test_a_text_cut_by_a_line_break_is_no_step_on_either_side() -> None:
-    """As in the publisher's program: the gold step is not read either."""
+    """As in the publisher's program, the gold step is not read either."""
     plan = [*PLAN[:1], {"id": 1, "name": "text generation", "args": {"text": "a\nb"}}]
     value, right, found = await figures(written(plan), plan=plan)
     assert (value, right, found["argument_values"]) == (1.0, True, [1, 1, 1])
 
 
 async def test_the_nearest_of_several_plans() -> None:
-    """By the set of tools; without the rule, the gold plan alone counts."""
+    """The nearest plan is chosen by the set of tools; without the rule, only the gold plan
+    counts."""
     other = [{"id": 0, "name": "image captioning", "args": {"image": "a.jpg"}}]
     more: dict[str, Any] = {"alternatives": [PLAN[:1], other]}
     assert not (await scored(written(other), **more)).correct
@@ -300,7 +303,7 @@ async def test_the_nearest_of_several_plans() -> None:
 async def test_a_target_that_cannot_be_scored_is_an_error(
     changed: dict[str, Any], why: str
 ) -> None:
-    """Not a score of 0."""
+    """The result is not a score of 0."""
     with pytest.raises(ScorerFailed, match=why):
         await scored(written(PLAN), **changed)
 
@@ -310,7 +313,8 @@ NAMES = st.lists(st.sampled_from([*TOOLS, "other", "else"]), max_size=6)
 
 @given(NAMES, NAMES)
 def test_the_distance_is_one(made: list[str], gold: list[str]) -> None:
-    """0 to 1, the same both ways, 0 for the same plan, 1 for plans that share nothing."""
+    """The distance is from 0 to 1, symmetric, 0 for the same plan and 1 for plans without a common
+    step."""
     found = edit_distance(made, gold, TOOLS)
     assert 0 <= found <= 1 and found == edit_distance(gold, made, TOOLS)
     assert edit_distance(made, made, TOOLS) == 0.0
@@ -323,7 +327,7 @@ def test_the_distance_is_one(made: list[str], gold: list[str]) -> None:
 @given(st.recursive(st.none() | st.booleans() | st.integers() | st.text(), lambda inner: (
     st.lists(inner) | st.dictionaries(st.text(), inner))))  # fmt: skip
 def test_any_json_is_a_plan_or_says_why(value: Any) -> None:
-    """No other error, whatever stands where the steps are expected."""
+    """No other error is raised for any value in place of the steps."""
     for nodes in (value, [value], [{"id": value, "name": "a", "args": {"b": value}}]):
         text = json.dumps({"nodes": nodes})
         try:

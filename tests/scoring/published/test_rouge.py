@@ -1,4 +1,5 @@
-"""ROUGE-L as the package ``rouge`` 1.0.1 computes it; expected values are that package's."""
+"""Tests of ROUGE-L as the package ``rouge`` 1.0.1 computes it; expected values are that
+package's."""
 
 import pytest
 
@@ -23,7 +24,7 @@ def test_values_of_the_package(answer: str, reference: str, f: float) -> None:
 
 
 async def test_score() -> None:
-    """Rounded to 4 digits, so the reference's own text scores 1."""
+    """Scores are rounded to 4 digits, so the reference's own text scores 1."""
     target = {"response": "You have a meeting."}
     score = await SCORERS["rouge_l"].score(
         target, Submission("", "You have a meeting."), ScoringResources()

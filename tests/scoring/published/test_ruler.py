@@ -1,4 +1,5 @@
-"""RULER's rule: the share of the references in the response, or any of them; case ignored."""
+"""Tests of RULER's rule: the share of the references in the response, or any of them, ignoring
+case."""
 
 import pytest
 from hypothesis import given
@@ -8,7 +9,6 @@ from tutti.tasks.scoring import SCORERS, Score, ScorerFailed, ScoringResources, 
 
 
 async def scored(text: str, references: list[str], match: str = "all") -> Score:
-    """The score of a last message."""
     target = {"references": references, "match": match}
     return await SCORERS["ruler"].score(target, Submission(None, text), ScoringResources())
 
@@ -24,14 +24,14 @@ async def scored(text: str, references: list[str], match: str = "all") -> Score:
     ],
 )
 async def test_the_share_found(text: str, match: str, value: float) -> None:
-    """All counts each reference, any needs one; only all of what is asked is correct."""
+    """`all` counts each reference, `any` needs one; only a full score is correct."""
     found = await scored(text, ["Old-Oak", "17"], match)
     assert (found.value, found.correct) == (value, value == 1.0)
 
 
 @given(st.lists(st.text("0123456789", min_size=7, max_size=7), min_size=1, unique=True), st.data())
 async def test_the_value_is_the_share_of_those_said(names: list[str], data: st.DataObject) -> None:
-    """In whatever order they are said."""
+    """The order of the references in the text is irrelevant."""
     said = data.draw(st.lists(st.sampled_from(names), unique=True))
     found = await scored(", ".join(said), names)
     assert found.value == len(said) / len(names)
@@ -41,6 +41,6 @@ async def test_the_value_is_the_share_of_those_said(names: list[str], data: st.D
 
 @pytest.mark.parametrize("target", [{}, {"references": []}, {"references": ["a"], "match": "some"}])
 async def test_a_target_that_cannot_be_scored_is_an_error(target: dict[str, object]) -> None:
-    """Not a score of 0."""
+    """The result is not a score of 0."""
     with pytest.raises(ScorerFailed, match="target"):
         await SCORERS["ruler"].score(target, Submission(None, "a"), ScoringResources())

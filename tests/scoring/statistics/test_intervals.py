@@ -1,4 +1,5 @@
-"""Wilson's interval and means of questions, repeats and clusters, against statsmodels and truth."""
+"""Tests of Wilson's interval and of means over questions, repeats and clusters, against statsmodels
+and true values."""
 
 import numpy as np
 import pytest
@@ -12,7 +13,7 @@ from tutti.tasks.scoring.statistics import mean_interval, wilson
 
 @given(st.integers(1, 200), st.data(), st.sampled_from([0.8, 0.95, 0.99]))
 def test_wilson_is_statsmodels(n: int, data: st.DataObject, confidence: float) -> None:
-    """For any count, and within 0 to 1."""
+    """This holds for any count, and the ends are within 0 to 1."""
     k = data.draw(st.integers(0, n))
     found = wilson(k, n, confidence)
     expected = proportion_confint(k, n, alpha=1 - confidence, method="wilson")
@@ -21,33 +22,34 @@ def test_wilson_is_statsmodels(n: int, data: st.DataObject, confidence: float) -
 
 
 def test_nothing_has_no_interval() -> None:
-    """No trial; one task or one cluster, scored outside 0 to 1."""
+    """The cases are no trial, and one task or one cluster scored outside 0 to 1."""
     assert wilson(0, 0) is None
     for found in (mean_interval([[2.0]]), mean_interval([[2.0], [0.0]], ["a", "a"])):
         assert (found.low, found.high, found.se) == (None, None, None)
 
 
 def test_one_task_or_cluster_counts_once() -> None:
-    """Scores from 0 to 1 have Wilson's interval of one task, and no error of their own."""
+    """Scores from 0 to 1 have Wilson's interval of one task and no standard error."""
     for found in (mean_interval([[1.0]]), mean_interval([[1.0], [1.0]], ["a", "a"])):
         assert (found.low, found.high) == wilson(1, 1) and found.se is None
 
 
 @given(n=st.floats(0.5, 1e6))
 def test_none_and_all_end_at_exactly_0_and_1(n: float) -> None:
-    """An end of 4.9e-17 would be in tables and SQL."""
+    """An end of 4.9e-17 would appear in tables and SQL."""
     none, every = wilson(0, n), wilson(n, n)
     assert none is not None and none[0] == 0.0 and every is not None and every[1] == 1.0
 
 
 def test_right_or_wrong_is_wilson() -> None:
-    """Without repeats and clusters nothing is added."""
+    """Without repeats and clusters the interval is exactly Wilson's."""
     found = mean_interval([[1.0]] * 7 + [[0.0]] * 3)
     assert (found.low, found.high) == pytest.approx(wilson(7, 10))
 
 
 def test_repeats_are_no_questions() -> None:
-    """Ten tasks always answered alike: 500 trials tell no more than ten, and never less."""
+    """For ten tasks with equal answers in every trial, 500 trials give the same interval as ten,
+    and never a wider one."""
     once = mean_interval([[1.0]] * 7 + [[0.0]] * 3)
     often = mean_interval([[1.0] * 50] * 7 + [[0.0] * 50] * 3)
     assert (often.n, often.value) == (10, once.value)
@@ -55,7 +57,8 @@ def test_repeats_are_no_questions() -> None:
 
 
 def test_all_alike_is_not_certain() -> None:
-    """All right, all half right, a cluster of them: each cluster counts as one question."""
+    """If all are correct or half correct, also within a cluster, each cluster counts as one
+    question."""
     assert mean_interval([[1.0] * 4] * 6)[1:3] == pytest.approx(wilson(6, 6))
     assert mean_interval([[0.5]] * 6)[1:3] == pytest.approx(wilson(3, 6))
     assert mean_interval([[1.0]] * 6, list("aabbcc"))[1:3] == pytest.approx(wilson(3, 3))
@@ -71,8 +74,8 @@ def test_all_alike_is_not_certain() -> None:
 def test_scores_and_clusters_by_hand(
     groups: list[list[float]], labels: list[str] | None, df: int
 ) -> None:
-    """Wilson's of n over the design effect, less by (z / t)²; the half task more is for repeats of
-    right and wrong alone."""
+    """The interval is Wilson's with n over the design effect, less by (z / t)²; the additional half
+    task applies only to repeats of correct and wrong answers."""
     found = mean_interval(groups, labels)
     n, share = len(groups), found.value
     assert found.se is not None
@@ -90,7 +93,7 @@ def test_scores_beyond_one_have_students_interval() -> None:
 
 @given(st.lists(st.floats(0, 1), min_size=2, max_size=30), st.integers(1, 5))
 def test_an_interval_of_scores_is_within_them(values: list[float], clusters: int) -> None:
-    """It holds the mean and stays a share, whatever the scores and clusters."""
+    """The interval contains the mean and stays within 0 to 1 for any scores and clusters."""
     labels = [place % clusters for place in range(len(values))]
     found = mean_interval([[value] for value in values], labels)
     if found.low is not None and found.high is not None:
@@ -99,7 +102,7 @@ def test_an_interval_of_scores_is_within_them(values: list[float], clusters: int
 
 
 def test_coverage_of_clusters_and_repeats() -> None:
-    """300 data sets each: between 91 and 99 %; the bench has 2,000."""
+    """With 300 data sets each, coverage is between 91 and 99 %; the bench has 2,000."""
     held = {"clusters": 0, "repeats": 0}
     for run in range(300):
         random = np.random.default_rng(run)
@@ -119,7 +122,7 @@ def test_coverage_of_clusters_and_repeats() -> None:
     [([], "at least 1"), ([[1.0], []], "task 1 has no trials"), ([[float("nan")]], "not finite")],
 )
 def test_what_is_no_sample_is_refused(groups: list[list[float]], words: str) -> None:
-    """With what is wrong."""
+    """The error names the fault."""
     with pytest.raises(ValueError, match=words):
         mean_interval(groups)
     with pytest.raises(ValueError, match="1 clusters for 2 tasks"):

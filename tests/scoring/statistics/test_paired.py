@@ -1,4 +1,5 @@
-"""Paired comparisons against scipy and statsmodels, and what few or equal tasks may say."""
+"""Tests of paired comparisons against scipy and statsmodels, and of results for few or equal
+tasks."""
 
 import math
 from fractions import Fraction
@@ -17,12 +18,12 @@ from tutti.tasks.scoring.statistics.paired import sign_flip
 
 
 def column(values: object) -> np.ndarray[tuple[int, int], np.dtype[np.float64]]:
-    """One trial a task."""
+    """Return the values as one trial per task."""
     return np.asarray(values, dtype=float)[:, None]
 
 
 def test_many_tasks_are_the_paired_t_test() -> None:
-    """Difference, error, interval and p as scipy's."""
+    """Difference, error, interval and p equal scipy's."""
     random = np.random.default_rng(1)
     a = random.normal(0.5, 0.2, 40)
     b = a + random.normal(0.06, 0.1, 40)
@@ -35,8 +36,8 @@ def test_many_tasks_are_the_paired_t_test() -> None:
 
 
 def test_repeats_are_averaged_first() -> None:
-    """Ten trials of 20 tasks are 20 pairs. A reference system takes each trial for a pair, and
-    calls noise within tasks a certain difference."""
+    """Ten trials of 20 tasks are 20 pairs. A reference system takes each trial for a pair and
+    reports noise within tasks as a significant difference."""
     random = np.random.default_rng(3)
     a, b = random.random((2, 20, 10))
     found = compare_paired(a, b)
@@ -49,7 +50,8 @@ def test_repeats_are_averaged_first() -> None:
 @settings(deadline=None)
 @given(st.lists(st.tuples(st.booleans(), st.booleans()), min_size=2, max_size=60))
 def test_right_or_wrong_is_exact_mcnemar(pairs: list[tuple[bool, bool]]) -> None:
-    """As statsmodels, for any table; the interval holds the difference and has a width."""
+    """The result equals statsmodels' for any table; the interval contains the difference and has a
+    positive width."""
     a, b = (np.array([pair[side] for pair in pairs], dtype=float) for side in (0, 1))
     found = compare_paired(column(a), column(b))
     table = [[int(np.sum((a == x) & (b == y))) for y in (0, 1)] for x in (0, 1)]
@@ -75,8 +77,8 @@ def test_bonett_and_price_by_hand() -> None:
 def test_few_differences_among_tasks_that_are_mostly_alike(
     n: int, differ: int, is_adjusted: bool
 ) -> None:
-    """Fewer than ten differ, and more than half are alike: one task more each way, at the most
-    seen. Else Student's."""
+    """If fewer than ten tasks differ and more than half are equal, one task is added in each
+    direction at the largest observed difference; otherwise Student's interval is used."""
     d = np.array([0.5, *[0.25] * (differ - 1), *[0.0] * (n - differ)])
     found = compare_paired(column(np.zeros(n)), column(d))
     if is_adjusted:
@@ -91,7 +93,7 @@ def test_few_differences_among_tasks_that_are_mostly_alike(
 @settings(deadline=None, max_examples=settings().max_examples // 3)
 @given(st.lists(st.integers(-8, 8).map(lambda k: k / 8), min_size=2, max_size=9))
 def test_few_tasks_are_tested_by_all_signs(differences: list[float]) -> None:
-    """As scipy's exact permutation test of the mean."""
+    """The result equals scipy's exact permutation test of the mean."""
     d = np.array(differences)
     expected = stats.permutation_test(
         (d, np.zeros(len(d))),
@@ -108,7 +110,8 @@ def test_few_tasks_are_tested_by_all_signs(differences: list[float]) -> None:
 def test_differences_that_cancel_are_as_near_as_can_be(
     differences: list[float], scale: float
 ) -> None:
-    """Their float sum is not 0 but some 1e-17; every pattern of signs is as far, so p is 1."""
+    """The float sum of such differences is about 1e-17 instead of 0; every sign pattern is at least
+    as far from 0, so p is 1."""
     assert sign_flip(scale * np.array(differences)) == 1.0
 
 
@@ -118,7 +121,7 @@ def test_differences_that_cancel_are_as_near_as_can_be(
     st.sampled_from([Fraction(1, 10**14), Fraction(1, 7), Fraction(1), Fraction(10**9)]),
 )
 def test_p_is_as_counted_with_fractions(differences: list[Fraction], scale: Fraction) -> None:
-    """Property: brute force without rounding, for decimals and thirds of any size."""
+    """The reference is brute force without rounding, for decimals and thirds of any size."""
     signs = list(product((1, -1), repeat=len(differences)))
     sums = [abs(sum(map(mul, each, differences), Fraction(0))) for each in signs]
     expected = sum(each >= sums[0] for each in sums) / len(sums)
@@ -127,7 +130,7 @@ def test_p_is_as_counted_with_fractions(differences: list[Fraction], scale: Frac
 
 
 def test_scores_of_any_size_differ_by_more_than_rounding() -> None:
-    """0.1 more of a million, on 30 tasks, is the same gain everywhere; so is 1e-14 of 1e-13."""
+    """A gain of 0.1 on a million on 30 tasks is the same everywhere; so is 1e-14 on 1e-13."""
     for size in (1e-13, 1.0, 1e6):
         a = [size * (0.1 * place) for place in range(30)]
         found = compare_paired(column(a), column([x + size * 0.1 for x in a]))
@@ -136,14 +139,14 @@ def test_scores_of_any_size_differ_by_more_than_rounding() -> None:
 
 
 def test_clusters_whose_gains_cancel_are_no_difference() -> None:
-    """Of each document the gains are 0.1, 0.2 and -0.3: no cluster differs, whatever floats say."""
+    """Each document's gains are 0.1, 0.2 and -0.3: no cluster differs despite float rounding."""
     labels = [place // 3 for place in range(9)]
     found = compare_paired(column([0.0] * 9), column([0.1, 0.2, -0.3] * 3), labels)
     assert (found.clusters, found.test, found.p) == (3, "exact sign-flip", 1.0)
 
 
 def test_clusters_flip_together() -> None:
-    """Three documents of ten tasks that all gain are three coins: p = 2/8, not 2/2^30."""
+    """Three documents of ten tasks that all gain have p = 2/8, not 2/2^30."""
     labels = [place // 10 for place in range(30)]
     gains = [0.1 + 0.001 * place for place in range(30)]
     found = compare_paired(column([0.0] * 30), column(gains), labels)
@@ -152,7 +155,7 @@ def test_clusters_flip_together() -> None:
 
 @pytest.mark.parametrize("n", [2, 30, 59])
 def test_no_difference_at_all_is_no_proof_of_none(n: int) -> None:
-    """The rule of three, as the SQL macro `compare` has it."""
+    """The interval follows the rule of three, as in the SQL macro `compare`."""
     found = compare_paired(column([1.0] * n), column([1.0] * n))
     bound = 1 - 0.05 ** (1 / n)
     assert (found.low, found.high) == pytest.approx((-bound, bound), rel=1e-9)
@@ -160,7 +163,8 @@ def test_no_difference_at_all_is_no_proof_of_none(n: int) -> None:
 
 
 def test_the_same_gain_everywhere_has_a_width() -> None:
-    """30 tasks gain 0.1 (by rounding not quite): the sign test, and the bound on who could not."""
+    """30 tasks gain 0.1 up to rounding: the sign test gives p, and the interval has a positive
+    width."""
     a = [0.1 * (place % 9) for place in range(30)]
     found = compare_paired(column(a), column([x + 0.1 for x in a]))
     share = 1 - 0.05 ** (1 / 30)
@@ -178,7 +182,7 @@ def test_the_same_gain_everywhere_has_a_width() -> None:
 def test_the_other_way_round_is_the_negative(
     pairs: list[tuple[float, float]], clusters: int
 ) -> None:
-    """Property: swapping the sides turns the interval and keeps p."""
+    """Swapping the sides negates the interval and keeps p."""
     a, b = (column([pair[side] for pair in pairs]) for side in (0, 1))
     labels = [place % clusters for place in range(len(pairs))]
     one, other = compare_paired(a, b, labels), compare_paired(b, a, labels)
@@ -188,13 +192,13 @@ def test_the_other_way_round_is_the_negative(
 
 
 def test_one_task_has_no_interval() -> None:
-    """And no p: nothing reads as measured."""
+    """There is no p either, so nothing looks like a measured result."""
     found = compare_paired([[1.0]], [[0.0]])
     assert (found.difference, found.low, found.high, found.p, found.test) == (-1, *[None] * 3, "")
 
 
 def test_refusals() -> None:
-    """Sides that are no pairs, no tasks, too many signs."""
+    """Errors are raised for unpaired sides, no tasks and too many sign patterns."""
     with pytest.raises(ValueError, match="2 and 1 tasks"):
         compare_paired([[1.0], [0.0]], [[1.0]])
     with pytest.raises(ValueError, match="second side: value 0 is not finite"):
@@ -204,7 +208,8 @@ def test_refusals() -> None:
 
 
 def test_a_nothing_is_called_a_difference_as_often_as_stated() -> None:
-    """400 A/A comparisons of 10 tasks of three trials: at most 5 % and three errors of that."""
+    """In 400 A/A comparisons of 10 tasks with three trials, at most 5 % plus three standard errors
+    report a difference."""
     alarms = 0
     for run in range(400):
         random = np.random.default_rng(run)

@@ -1,4 +1,4 @@
-"""Ratios of sums, goodput, batch means, bootstrap and the Pareto front."""
+"""Tests of ratios of sums, goodput, batch means, bootstrap and the Pareto front."""
 
 import math
 
@@ -36,7 +36,8 @@ def test_fiellers_ends_are_where_the_test_turns(n: int, seed: int) -> None:
 
 
 def test_cost_of_nothing_solved_is_not_known() -> None:
-    """None solved: no value. One of three: a value, but no end, for it could as well be none."""
+    """If no task is solved there is no value. If one of three is solved there is a value but no
+    upper end, because the true number could be zero."""
     assert ratio_of_sums([1.0, 2.0], [0.0, 0.0])[:3] == (None, None, None)
     assert ratio_of_sums([1.0, 1.0, 1.0], [0.0, 0.0, 1.0])[:3] == (3.0, None, None)
     assert ratio_of_sums([1.0], [1.0])[:3] == (1.0, None, None)
@@ -45,7 +46,8 @@ def test_cost_of_nothing_solved_is_not_known() -> None:
 
 
 def test_goodput_counts_what_is_solved_in_time() -> None:
-    """One good task a second, each third too slow, each fifth wrong, some outside the window."""
+    """There is one good task per second, each third too slow, each fifth wrong, some outside the
+    window."""
     ends = np.arange(1000) + 0.5
     solved = (np.arange(1000) % 5 != 0).astype(float)
     took = np.where(np.arange(1000) % 3 == 0, 9.0, 1.0)
@@ -63,8 +65,8 @@ def test_goodput_counts_what_is_solved_in_time() -> None:
 
 
 def test_batch_means_by_hand() -> None:
-    """Ten batches of two bins: mean 5, s of the batch means, t(9) = 2.26216; alternating batches
-    are not correlated upwards, so that nothing is added."""
+    """Ten batches of two bins have mean 5, s of the batch means and t(9) = 2.26216; alternating
+    batches are not positively correlated, so nothing is added."""
     means = np.array([4, 6] * 5, dtype=float)
     found = batch_interval(np.repeat(means, 2))
     half = 2.262157 * means.std(ddof=1) / math.sqrt(10)
@@ -74,8 +76,9 @@ def test_batch_means_by_hand() -> None:
 
 
 def test_the_correlation_of_batches_by_hand() -> None:
-    """Off their mean of 0.6, neighbours' products are 0.24 and squares 2.4: 0.1, which ten batches
-    show too low by 0.1; the interval is √(1.2/0.8) times as wide. It is 0.8 at most."""
+    """With the mean of 0.6 subtracted, neighbours' products sum to 0.24 and squares to 2.4: a
+    correlation of 0.1, which ten batches underestimate by 0.1; the interval is √(1.2/0.8) times as
+    wide. The correlation is at most 0.8."""
     means = np.array([1, 1, 0, 0, 1, 1, 0, 0, 1, 1], dtype=float)
     found = batch_interval(np.repeat(means, 2))
     half = 2.262157 * means.std(ddof=1) / math.sqrt(10) * math.sqrt(1.2 / 0.8)
@@ -85,8 +88,8 @@ def test_the_correlation_of_batches_by_hand() -> None:
 
 
 def test_memory_widens_the_interval() -> None:
-    """200 windows whose bins depend on each other: 90 to 99 % hold the truth, where an interval
-    that takes the bins as independent holds it in two of three."""
+    """For 200 windows with dependent bins, 90 to 99 % of the intervals contain the true value; an
+    interval that assumes independent bins does so in two of three."""
     held = naive = 0
     for run in range(200):
         x = np.random.default_rng(run).normal(0, 1, 240)
@@ -107,7 +110,8 @@ def test_a_percentile_by_its_sections() -> None:
 
 
 def test_the_bootstrap_follows_the_skew_and_the_seed() -> None:
-    """For skewed costs it reaches further up; the same seed gives the same; alike or few none."""
+    """For skewed costs the upper end is farther away, the same seed gives the same interval, and
+    equal or few values give none."""
     cost = np.random.default_rng(0).lognormal(0, 1, 40)
     found = bootstrap_mean(cost, seed=1)
     assert found is not None and found == bootstrap_mean(cost, seed=1)
@@ -120,7 +124,7 @@ def test_the_bootstrap_follows_the_skew_and_the_seed() -> None:
 
 
 def test_the_bootstrap_of_many_is_students() -> None:
-    """400 normal values, in clusters of two: within 6 % of the t interval's ends."""
+    """For 400 normal values in clusters of two, its ends are within 6 % of the t interval's."""
     x = np.random.default_rng(3).normal(10, 1, 400)
     labels = [place // 2 for place in range(400)]
     found, known = bootstrap_mean(x, labels, draws=4000), spread(x, labels)
@@ -134,13 +138,15 @@ def point(cost: float, accuracy: float, wide: float = 0.0) -> Point:
 
 
 def test_the_front_without_doubt() -> None:
-    """Cheap and bad, dear and good are on it; dear and bad is off."""
+    """A cheap and bad point and an expensive and good one are on it; an expensive and bad one is
+    not."""
     found = pareto_front([point(1, 0.5), point(2, 0.8), point(3, 0.6)])
     assert found == [FrontPlace(True, "on"), FrontPlace(True, "on"), FrontPlace(False, "off")]
 
 
 def test_wide_intervals_leave_it_open() -> None:
-    """Neither on nor off is sure; an end that is not known excludes nothing; twins are both on."""
+    """Membership is then uncertain; an unknown end excludes nothing, and equal points are both on
+    it."""
     found = pareto_front([point(1, 0.5, 0.2), point(1.1, 0.45, 0.2)])
     assert found == [FrontPlace(True, "maybe"), FrontPlace(False, "maybe")]
     unknown = Point(3, None, None, 0.6, 0.5, 0.7)
@@ -152,7 +158,7 @@ def test_wide_intervals_leave_it_open() -> None:
 
 @given(st.lists(st.tuples(st.floats(0, 9), st.floats(0, 1), st.floats(0, 1)), min_size=1))
 def test_someone_is_on_the_front(given_points: list[tuple[float, float, float]]) -> None:
-    """Property: the front is never empty, and who is surely off is not on it."""
+    """The front is never empty, and a point that is certainly off is not on it."""
     found = pareto_front([point(*each) for each in given_points])
     assert any(each.on_front for each in found)
     assert not any(each.on_front and each.standing == "off" for each in found)

@@ -1,4 +1,5 @@
-"""Watching after every task: the sequence by hand, no more false alarms than stated, four ends."""
+"""Tests of monitoring after every task: the sequence in manual examples, the stated false-alarm
+rate, four results."""
 
 import math
 from collections.abc import Iterable
@@ -25,7 +26,7 @@ def ends(differences: Iterable[float], planned: int) -> tuple[Array, Array]:
 
 
 def fortune(differences: list[float], planned: int, mean: float, sign: int) -> list[float]:
-    """One gambler's capital after each task, multiplied out."""
+    """Return one bettor's capital after each task, by explicit multiplication."""
     x = [(d + 1) / 2 for d in differences]
     m = (mean + 1) / 2
     capital, held, total, squares, found = 1.0, [], 0.5, 0.25, []
@@ -41,7 +42,7 @@ def fortune(differences: list[float], planned: int, mean: float, sign: int) -> l
 
 
 def test_the_sequence_by_hand() -> None:
-    """Candidates are out from the task on at which a gambler has 40 times the stake."""
+    """A candidate is excluded from the task at which a bettor has 40 times the stake."""
     random = np.random.default_rng(0)
     d = np.clip(random.normal(0.3, 0.3, 60), -1, 1)
     low, high = ends(d, 60)
@@ -56,7 +57,7 @@ def test_the_sequence_by_hand() -> None:
 @settings(deadline=None, max_examples=settings().max_examples // 2)
 @given(st.lists(st.floats(-1, 1), min_size=1, max_size=40), st.integers(1, 100))
 def test_the_interval_only_shrinks(differences: list[float], planned: int) -> None:
-    """And what comes later changes nothing that was said before."""
+    """Later tasks do not change earlier intervals."""
     low, high = ends(differences, planned)
     assert (np.diff(low) >= 0).all() and (np.diff(high) <= 0).all()
     assert (low >= -1).all() and (high <= 1).all()
@@ -68,8 +69,8 @@ def test_the_interval_only_shrinks(differences: list[float], planned: int) -> No
 
 
 def test_watching_raises_no_false_alarms() -> None:
-    """250 A/A runs watched after every task: at most 5 % ever alarm, where a t-test would have
-    alarmed in a third of them."""
+    """In 250 A/A runs monitored after every task, at most 5 % ever alarm; a t-test would alarm in a
+    third of them."""
     alarms = 0
     for run in range(250):
         random = np.random.default_rng(run)
@@ -81,7 +82,8 @@ def test_watching_raises_no_false_alarms() -> None:
 
 
 def test_four_ends_of_a_watched_run() -> None:
-    """Better and worse early, same when the margin is reached, inconclusive at the end."""
+    """The results are better and worse early, same when the margin is reached, and inconclusive at
+    the end."""
     random = np.random.default_rng(2)
     noise = random.normal(0, 0.1, 400)
     assert look(np.clip(0.5 + noise[:40], -1, 1), 400, 0.05)[-1].verdict == "better"
@@ -92,15 +94,14 @@ def test_four_ends_of_a_watched_run() -> None:
 
 
 def test_without_a_margin_nothing_is_the_same() -> None:
-    """`ConfidenceSequence` is given no margin: differences of nothing stay inconclusive to the
-    end."""
+    """Without a margin, differences of 0 stay inconclusive to the end."""
     looks = ConfidenceSequence(400)
     assert {looks.add(0.0).verdict for _ in range(399)} == {None}
     assert looks.add(0.0).verdict == "inconclusive"
 
 
 def test_an_interval_that_ends_at_the_margin_is_within_it() -> None:
-    """And not one step of the candidates before."""
+    """One step of the candidates earlier it is not."""
     looks = ConfidenceSequence(2000, 0.05)
     found = [looks.add(0.0) for _ in range(200)]
     first = next(place for place, each in enumerate(found) if each.verdict)
@@ -109,7 +110,7 @@ def test_an_interval_that_ends_at_the_margin_is_within_it() -> None:
 
 
 def test_refusals() -> None:
-    """Outside -1 to 1, nothing planned, no margin."""
+    """Errors are raised for values outside -1 to 1, an empty plan and a margin of 0."""
     for wrong in (1.5, math.nan):
         with pytest.raises(ValueError, match="-1 to 1"):
             ConfidenceSequence(10).add(wrong)

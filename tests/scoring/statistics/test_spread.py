@@ -1,4 +1,5 @@
-"""The clustered error against statsmodels, and against the formula with all its matrices."""
+"""Tests of the clustered standard error against statsmodels, and against the formula with all its
+matrices."""
 
 import numpy as np
 import pytest
@@ -13,7 +14,7 @@ from tutti.tasks.scoring.statistics.means import _alike, _satterthwaite
 
 @given(st.lists(st.floats(-100, 100), min_size=2, max_size=40))
 def test_single_tasks_have_the_plain_error(values: list[float]) -> None:
-    """s/√n with n - 1 degrees of freedom, as scipy."""
+    """The error is s/√n with n - 1 degrees of freedom, as in scipy."""
     found = spread(values)
     assert found.se == pytest.approx(stats.sem(values), abs=1e-9)
     assert (found.df, found.n, found.clusters) == (len(values) - 1, len(values), len(values))
@@ -22,7 +23,7 @@ def test_single_tasks_have_the_plain_error(values: list[float]) -> None:
 @settings(deadline=None)
 @given(st.integers(2, 8), st.integers(1, 5), st.integers(0, 1000))
 def test_clusters_of_one_size_are_statsmodels(clusters: int, size: int, seed: int) -> None:
-    """`cov_type="cluster"` of a regression on a constant."""
+    """The reference is `cov_type="cluster"` of a regression on a constant."""
     values = np.random.default_rng(seed).normal(0, 1, clusters * size)
     labels = np.repeat(np.arange(clusters), size)
     fitted = sm.OLS(values, np.ones(len(values))).fit(
@@ -35,7 +36,7 @@ def test_clusters_of_one_size_are_statsmodels(clusters: int, size: int, seed: in
 
 @given(st.lists(st.integers(1, 9), min_size=2, max_size=7), st.integers(0, 1000))
 def test_unequal_clusters_by_all_matrices(sizes: list[int], seed: int) -> None:
-    """CR2 and Satterthwaite's degrees of freedom, written out with the adjustment matrices."""
+    """CR2 and Satterthwaite's degrees of freedom are computed with explicit adjustment matrices."""
     n = sum(sizes)
     values = np.random.default_rng(seed).normal(0, 1, n)
     labels = np.repeat(np.arange(len(sizes)), sizes)
@@ -60,7 +61,7 @@ def test_unequal_clusters_by_all_matrices(sizes: list[int], seed: int) -> None:
 
 
 def test_one_cluster_says_nothing_of_others() -> None:
-    """No error and no degrees of freedom."""
+    """There is no standard error and no degrees of freedom."""
     assert spread([1.0, 2.0], ["a", "a"])[1:3] == (None, 0.0)
 
 
@@ -69,6 +70,6 @@ def test_one_cluster_says_nothing_of_others() -> None:
     [([], "at least 1"), ([1.0, float("inf")], "value 1 is not finite"), ([[1.0]], "shape")],
 )
 def test_refusals(values: list[float], words: str) -> None:
-    """Empty, not finite, not a line of numbers."""
+    """Errors are raised for empty, non-finite and multi-dimensional values."""
     with pytest.raises(ValueError, match=words):
         spread(values)

@@ -1,4 +1,5 @@
-"""Holm against statsmodels; four verdicts; equivalence is two one-sided tests; power."""
+"""Tests of Holm's correction against statsmodels, the four verdicts, equivalence by two one-sided
+tests, and power."""
 
 import itertools
 
@@ -22,7 +23,7 @@ from tutti.tasks.scoring.statistics.paired import holm
 
 @given(st.lists(st.floats(0, 1), min_size=1, max_size=6))
 def test_holm_is_bonferroni_closed(ps: list[float]) -> None:
-    """By its definition: the most that Bonferroni says of any family with this member."""
+    """By definition it is the largest Bonferroni value of any family with this member."""
     families = [
         family
         for size in range(1, len(ps) + 1)
@@ -36,14 +37,14 @@ def test_holm_is_bonferroni_closed(ps: list[float]) -> None:
 
 
 def test_holm_is_statsmodels() -> None:
-    """What multipletests(…, method="holm") of statsmodels 0.15 says (it collects all garbage at
-    every call, so it is not asked here)."""
+    """The expected values are those of multipletests(…, method="holm") of statsmodels 0.15, which
+    collects all garbage at every call and is therefore not called here."""
     expected = [0.05, 0.04, 0.09, 0.09, 0.5]
     assert holm([0.0125, 0.008, 0.03, 0.04, 0.5]) == pytest.approx(expected)
 
 
 def test_a_test_that_could_not_be_had_does_not_count() -> None:
-    """None stays None, and is no member of the family."""
+    """None stays None and is no member of the family."""
     assert holm([0.01, None, 0.04]) == [0.02, None, 0.04]
     assert holm([]) == []
     for wrong in (1.5, float("nan")):
@@ -71,14 +72,14 @@ def finding(low: float, high: float, p: float, wide: float = 0.0) -> Finding:
     ],
 )
 def test_four_verdicts(found: Finding, word: str) -> None:
-    """One word each; of costs a rise is worse."""
+    """Each result is one word; for costs an increase is worse."""
     assert judge([found], 0.05)[0].word == word
     turned = {"better": "worse", "worse": "better"}.get(word, word)
     assert judge([found], 0.05, higher_is_better=False)[0].word == turned
 
 
 def test_many_comparisons_need_more() -> None:
-    """What is sure alone is not among 20, and the reason says so."""
+    """A result that is significant alone is not among 20, and the reason says so."""
     one = finding(0.01, 0.2, 0.03)
     assert judge([one], 0.05)[0].word == "better"
     among = judge([one] + [finding(-0.2, 0.2, 0.9)] * 19, 0.05)[0]
@@ -90,7 +91,8 @@ def test_many_comparisons_need_more() -> None:
 @pytest.mark.parametrize("scale", [0.05, 0.1, 0.2, 0.3])
 @pytest.mark.parametrize("count", [1, 5])
 def test_same_is_two_one_sided_tests(scale: float, count: int) -> None:
-    """As statsmodels' ttost_paired at half of 0.05 over the comparisons."""
+    """The reference is statsmodels' ttost_paired at half of 0.05 divided by the number of
+    comparisons."""
     random = np.random.default_rng(5)
     a = random.normal(0.5, 0.2, 40)
     b = a + random.normal(0, scale, 40)
@@ -104,13 +106,13 @@ def test_same_is_two_one_sided_tests(scale: float, count: int) -> None:
 
 @pytest.mark.parametrize("n", [5, 30, 400])
 def test_minimum_detectable_is_statsmodels(n: int) -> None:
-    """The noncentral t, of one tail as the other is neglected."""
+    """The noncentral t with one tail is used, as the other tail is negligible."""
     expected = TTestPower().solve_power(nobs=n, alpha=0.025, power=0.8, alternative="larger")
     assert minimum_detectable(n, 0.4) == pytest.approx(0.4 * expected, rel=1e-3)
 
 
 def test_minimum_detectable_is_found_that_often() -> None:
-    """500 runs with exactly that difference: four in five are found."""
+    """Of 500 runs with exactly that difference, four in five detect it."""
     n, sd = 30, 0.3
     shift, found = minimum_detectable(n, sd), 0
     for run in range(500):
@@ -120,7 +122,8 @@ def test_minimum_detectable_is_found_that_often() -> None:
 
 
 def test_expected_spread_is_that_of_simulated_trials() -> None:
-    """Two alike sides, four trials of right and wrong on tasks of differing difficulty."""
+    """Two equal sides have four trials of correct and wrong answers on tasks of different
+    difficulty."""
     random = np.random.default_rng(0)
     weight = 1.0  # Beta(pw, (1-p)w) has a correlation of 1 / (1 + w) between trials
     chances = random.beta(0.6 * weight, 0.4 * weight, 200_000)
@@ -129,7 +132,7 @@ def test_expected_spread_is_that_of_simulated_trials() -> None:
 
 
 def test_refusals() -> None:
-    """What is no plan and no margin."""
+    """Errors are raised for invalid plans and margins."""
     for n, sd in ((1, 0.3), (10, -1.0), (10, float("nan"))):
         with pytest.raises(ValueError, match="two tasks"):
             minimum_detectable(n, sd)

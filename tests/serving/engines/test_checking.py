@@ -1,4 +1,4 @@
-"""Commands are checked by the servers' own code before anything starts, each once."""
+"""Tests that commands are checked by the servers' own code before anything starts, each once."""
 
 import json
 import shlex
@@ -41,7 +41,7 @@ def home(tmp_path: Path) -> Home:
 
 
 def a_build(tmp_path: Path, judge: str) -> Build:
-    """An environment whose Python runs `judge`, whatever script it is given."""
+    """Return an environment whose Python runs `judge` for any script."""
     script = tmp_path / "judge.py"
     script.write_text(judge)
     python = tmp_path / "python"
@@ -85,7 +85,7 @@ def test_a_check_that_breaks_is_no_pass(home: Home, tmp_path: Path) -> None:
 
 
 def test_what_another_device_decides_is_named_as_unchecked(home: Home, tmp_path: Path) -> None:
-    """A CPU build reads the flags of a GPU's engine, and knows nothing of its kernels."""
+    """A CPU build parses the flags of a GPU's engine but does not know its kernels."""
     build = replace(a_build(tmp_path, JUDGE.format(log=str(tmp_path / "log"))), device="cpu")
     launch = launched("m", model(), build, home)
     on_gpu = replace(launch, device="cuda")
@@ -109,8 +109,8 @@ def test_what_another_device_decides_is_named_as_unchecked(home: Home, tmp_path:
 def test_sizes_on_the_cpu_are_compared_without_vllm(
     given: dict[str, Any], needed: bool, home: Home
 ) -> None:
-    """So that the first run of the small model waits for nothing; a context above the model's is
-    vLLM's to refuse."""
+    """The first run of the small model therefore does not wait; a context above the model's is
+    refused by vLLM."""
     build = Build(Path("/x/python"), {}, None)
     assert needs_check(launched("m", model(**given), build, home)) is needed
     assert needs_check(launched("m", model(context=50000), build, home))
@@ -161,7 +161,7 @@ FAULTS: dict[str, tuple[dict[str, Any], str]] = {
 
 @pytest.mark.e2e
 def test_real_vllm_refuses_each_fault_and_takes_the_pocket(tmp_path: Path) -> None:
-    """All in one process, in the time that its imports take. Skips without vLLM."""
+    """All run in one process, in the time of its imports. The test is skipped without vLLM."""
     build = build_of(models_python_path())
     if "vllm" not in build.servers or not (POCKET / "config.json").is_file():
         pytest.skip("needs the models environment with vLLM, and the pocket model")

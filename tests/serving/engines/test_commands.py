@@ -1,4 +1,4 @@
-"""Commands of the servers: each flag once, defaults by device, parsers by family."""
+"""Tests of the servers' commands: each flag once, defaults by device, parsers by model family."""
 
 import itertools
 import json
@@ -64,7 +64,7 @@ def options(arguments: list[str]) -> dict[str, str]:
 
 
 def test_on_the_cpu_are_the_settings_that_were_measured_there(home: Home) -> None:
-    """The very flags that the engines of existing stores were started with."""
+    """The flags equal those of engines in existing stores."""
     arguments = words(model(context=512, kv_blocks=32, lora=True), CPU, home)
     flags = {word for word in arguments if word.startswith("--")}
     assert options(arguments) == {
@@ -89,7 +89,7 @@ def test_on_the_cpu_are_the_settings_that_were_measured_there(home: Home) -> Non
 
 
 def test_on_a_gpu_what_an_entry_leaves_out_is_left_to_vllm(home: Home) -> None:
-    """No dtype, block size, executor or eager mode of the CPU's is forced on it."""
+    """The CPU's dtype, block size, executor and eager mode are not set."""
     arguments = words(model(gpus=2), CUDA, home)
     assert options(arguments) == {
         "--model": "/w/Qwen3-8B",
@@ -154,7 +154,7 @@ def test_each_setting_becomes_its_flag(home: Home) -> None:
     ],
 )
 def test_a_flag_is_given_once(args: dict[str, Any], told: str, home: Home) -> None:
-    """Two values of one flag: the server takes the last without a word."""
+    """With two values of one flag, the server silently uses the last."""
     with pytest.raises(RegistryError) as refusal:
         words(model(gpus=1, args=args), CUDA, home)
     assert told in str(refusal.value)
@@ -183,7 +183,7 @@ def test_sglang_has_its_own_names(home: Home) -> None:
 def test_llama_cpp_gives_each_call_the_whole_context(
     home: Home, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Its context is divided by its slots unless they share one cache."""
+    """The context of llama.cpp is divided among its slots unless they share one cache."""
     server = tmp_path / "llama-server"
     server.touch()
     monkeypatch.setenv(VARIABLE, str(server))
@@ -210,7 +210,7 @@ def test_a_server_that_the_environment_lacks_is_said_before_the_start(home: Home
 
 
 def test_no_parser_for_a_model_with_tools_is_an_error_with_three_ways_out(home: Home) -> None:
-    """Its calls would come back as text, and every attempt would fail without a word."""
+    """The model's calls would be returned as text, and every attempt would fail silently."""
     source = Source(Path("/w/mine"), "mine", {"model_type": "llama"})
     with pytest.raises(RegistryError) as refusal:
         launch_of("big", model(gpus=1), source, CUDA, home)
@@ -251,7 +251,7 @@ def test_where_the_build_cannot_be_told_the_gpus_decide(home: Home) -> None:
 
 @pytest.mark.parametrize("server", ["vllm", "sglang"])
 def test_an_engine_on_the_cpu_does_not_sleep(home: Home, server: str) -> None:
-    """Said without asking the server, with the field; a GPU's engine may."""
+    """The error names the field without contacting the server; an engine on a GPU may sleep."""
     with pytest.raises(RegistryError, match=r"^models\.big\.engine\.sleep: true .* remove it$"):
         words(model(server=server, device="cpu", sleep=True), BOTH, home)
     assert "--enable-sleep-mode" in words(model(device="cuda", sleep=True), CPU, home)
@@ -297,7 +297,7 @@ def test_each_model_of_the_recipes_gets_its_recipes_parsers() -> None:
 def test_a_name_decides_before_the_kind(
     name: str, kind: str, server: str, tools: str | None, reasoning: str | None
 ) -> None:
-    """Llama's kind alone says nothing: three formats of calls go by it."""
+    """Llama's kind is not sufficient, because it has three formats of calls."""
     settings = EngineSettings.model_validate({"server": server})
     found = parsers_of(settings, name, {"model_type": kind})
     assert (found.tools, found.reasoning) == (tools, reasoning)

@@ -1,4 +1,4 @@
-"""The table of faults in docs/engines.md: each row names a test that exists."""
+"""Tests of the table of faults in docs/engines.md: each row names an existing test."""
 
 import ast
 import re

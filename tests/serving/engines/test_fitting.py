@@ -1,4 +1,4 @@
-"""An engine's cache, estimated and reported; GPUs for engines that run together."""
+"""Tests of an engine's cache, estimated and reported, and of GPUs for engines that run together."""
 
 import json
 import shlex
@@ -57,15 +57,15 @@ def estimate(**settings: Any) -> CacheSize:
 
 
 def test_blocks_and_tokens_that_an_entry_gives_are_what_it_holds() -> None:
-    """With the real one's numbers: 32 blocks of 32 tokens are two sequences of 512."""
+    """In the real engine, 32 blocks of 32 tokens are two sequences of 512."""
     wanted = CacheSize(1024, 512, 32, 32)
     assert estimate(kv_blocks=32) == estimate(kv_tokens=1024) == wanted
     assert estimate(context_tokens=500, kv_blocks=32).tokens == 1000, "blocks are whole"
 
 
 def test_on_the_cpu_the_rest_is_the_memory_that_is_set_aside() -> None:
-    """One GiB, or what the entry's environment says; vLLM has counted 8,192 blocks for the
-    pocket."""
+    """The memory is one GiB or the value in the entry's environment; vLLM counted 8,192 blocks for
+    the pocket model."""
     assert estimate().blocks == 8192
     assert estimate(environment={"VLLM_CPU_KVCACHE_SPACE": "2"}).blocks == 16384
     block = kv_need(CONFIG, block_tokens=32).block_bytes
@@ -85,12 +85,12 @@ def test_on_the_cpu_the_rest_is_the_memory_that_is_set_aside() -> None:
     ids=str,
 )
 def test_what_cannot_be_told_before_is_not_told(settings: dict[str, Any]) -> None:
-    """Other servers' own sizes, sizes in `args`, a card that is not known."""
+    """Examples are other servers' own sizes, sizes in `args` and an unknown GPU."""
     assert estimated_cache(launch(**settings), NO_CARDS) is None
 
 
 def test_an_upper_bound_of_the_need_is_no_estimate_of_the_cache() -> None:
-    """Of a model with windows an engine holds more tokens than the bound says."""
+    """With sliding windows, an engine holds more tokens than the bound says."""
     card = Inventory((Gpu(index=0, memory_mb=8192),), "a list", "")
     for made in (launch(kv_blocks=32), launch(device="cuda")):
         assert estimated_cache(made, card) is not None
@@ -106,7 +106,7 @@ def test_on_a_gpu_it_is_what_remains_of_the_card() -> None:
 
 
 class Metrics(BaseHTTPRequestHandler):
-    """An engine's pages."""
+    """Handler of an engine's pages."""
 
     pages: ClassVar[dict[str, str]] = {}
 
@@ -118,7 +118,7 @@ class Metrics(BaseHTTPRequestHandler):
         self.wfile.write(body)
 
     def log_message(self, format: str, *args: object) -> None:
-        """Keep quiet."""
+        """Suppress the log."""
 
 
 @pytest.fixture
@@ -149,7 +149,7 @@ SGLANG = "sglang:max_total_num_tokens 4096.0\nsglang:page_size 64.0\n"
     ],
 )
 def test_what_servers_report(server: str, pages: dict[str, str], wanted: CacheSize | None) -> None:
-    """vLLM 0.32's own page, SGLang's names, and pages that say nothing of a cache."""
+    """The pages are vLLM 0.32's own, one with SGLang's names, and pages without cache figures."""
     Metrics.pages = pages
     assert reported_cache(server) == wanted
 
@@ -190,7 +190,8 @@ def test_both_are_said_and_a_large_difference_is_remarked_upon(
 def test_an_engine_that_runs_keeps_both_in_its_artifact(
     catalog: Catalog, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Beside what it is made from, which stays; the next start replaces them."""
+    """The values are stored beside the artifact's inputs, which stay; the next start replaces the
+    values."""
     python = tmp_path / "python"
     double = shlex.join([sys.executable, "-m", "tests.serving.vllm_double"])
     python.write_text(f'#!/bin/sh\nexec {double} "$@"\n')
@@ -220,7 +221,7 @@ def machine(count: int) -> Inventory:
 
 
 def test_named_cards_are_kept_free_for_those_that_name_them() -> None:
-    """ToolOrchestra's setting: a measured model on one card, an expert on four."""
+    """The setting is ToolOrchestra's: a measured model on one GPU, an expert on four."""
     asked: list[tuple[str, WantedGpus]] = [("policy", 1), ("expert", (0, 1, 2, 3))]
     policy, expert = place([*asked, ("api", None)], machine(8))[:2]
     assert policy.text == "policy on GPU 4"

@@ -1,4 +1,5 @@
-"""Entries of real models for GPUs, without a GPU: their commands, and where they fit.
+"""Tests of registry entries of real models for GPUs, without a GPU: their commands, and where they
+fit.
 
 The configurations are facts of the models' own config.json; each file names its source.
 """
@@ -78,7 +79,7 @@ def machine(cards: int) -> Inventory:
 
 @pytest.mark.parametrize("cards", [1, 4, 8])
 def test_they_fit_or_are_refused_with_the_arithmetic(cards: int, tmp_path: Path) -> None:
-    """On 1, 4 and 8 cards: all but DeepSeek's 671 GB, which eight of 80 GB do not hold."""
+    """On 1, 4 and 8 GPUs all fit but DeepSeek's 671 GB, which exceed eight GPUs of 80 GB."""
     launches = [launch(name, tmp_path, UNKNOWN, Home(tmp_path)) for name in MODELS]
     small = [each for each in launches if each.settings.parallel <= cards]
     fits = {each.name: fit_of(each, machine(cards)) for each in small}
@@ -100,7 +101,7 @@ def test_they_fit_or_are_refused_with_the_arithmetic(cards: int, tmp_path: Path)
 
 
 def test_an_entry_on_too_few_cards_is_told_how_many_it_takes(tmp_path: Path) -> None:
-    """Llama 3.3 70B in 8 bits on one card of 80 GB; nothing is loaded to find that out."""
+    """The model is Llama 3.3 70B in 8 bits on one GPU of 80 GB; nothing is loaded for the check."""
     whole = launch("llama-3.3-70b-fp8", tmp_path, UNKNOWN, Home(tmp_path))
     settings = whole.settings.model_copy(update={"gpus": 1})
     alone = replace(whole, settings=settings, context_tokens=131072)
@@ -112,8 +113,8 @@ def test_an_entry_on_too_few_cards_is_told_how_many_it_takes(tmp_path: Path) -> 
 @pytest.mark.e2e
 @pytest.mark.timeout(300)
 def test_vllm_takes_the_command_of_each(tmp_path: Path) -> None:
-    """By its parser, its parsers' registry and its configuration; what a CPU build cannot judge is
-    named. Skips without vLLM."""
+    """vLLM's parser, parser registry and configuration are used; what a CPU build cannot check is
+    named. The test is skipped without vLLM."""
     real = build_of(models_python_path())
     if "vllm" not in real.servers or not (POCKET / "tokenizer.json").is_file():
         pytest.skip("needs the models environment with vLLM, and the pocket model's tokenizer")

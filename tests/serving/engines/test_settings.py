@@ -1,4 +1,4 @@
-"""`engine:` of a registry entry: contradictions are refused, and ids stay what they were."""
+"""Tests of `engine:` of a registry entry: contradictions are refused, and ids are stable."""
 
 import pytest
 from pydantic import ValidationError
@@ -42,7 +42,7 @@ def test_the_identity_on_the_cpu_is_what_it_was_before_there_were_other_settings
 
 
 def test_where_it_runs_is_no_part_of_the_identity_and_how_it_computes_is() -> None:
-    """Other cards, replicas and patience are the same engine; a quantized cache is not."""
+    """Other GPUs, replicas and timeouts are the same engine; a quantized cache is not."""
     base = EngineSettings(gpus=2)
     assert base.identity("cuda") == EngineSettings(gpus=("0", "3")).identity("cuda")
     assert base.identity("cuda") == EngineSettings(gpus=2, start_timeout_s=9).identity("cuda")

@@ -1,5 +1,5 @@
-"""An engine's faults: each is one line that says what to do, nothing is left running, and the next
-start works."""
+"""Tests of an engine's faults: each is one line that says what to do, nothing is left running, and
+the next start works."""
 
 import os
 import shlex
@@ -46,7 +46,7 @@ RuntimeError: Engine core initialization failed. See root cause above.
 
 
 class Server:
-    """A models environment whose vLLM has no model, and fails as long as a test says how."""
+    """Models environment whose vLLM has no model and fails as the test specifies."""
 
     def __init__(self, folder: Path) -> None:
         self.python, self.script = folder / "python", folder / "fault.sh"
@@ -55,7 +55,7 @@ class Server:
         self.python.chmod(0o755)
 
     def fails(self, script: str) -> None:
-        """Run a script in place of the server, or before it where the script does not exit."""
+        """Run a script in place of the server, or before it if the script does not exit."""
         self.script.write_text(script)
 
     def prints(self, text: str, code: int = 1) -> None:
@@ -95,7 +95,8 @@ def failure(catalog: Catalog, **settings: Any) -> list[str]:
 
 
 def assert_nothing_is_left(catalog: Catalog) -> None:
-    """No row of a process, no process with a token of this store, no GPU held."""
+    """Check that there is no row of a process, no process with a token of this store, and no held
+    GPU."""
     assert catalog.rows(sa.select(cat.processes)) == []
     assert {each.state for each in list_gpus(catalog, read_inventory(catalog.home))} == {"free"}
     mine, here = f"{catalog.home.logs}/".encode(), str(os.getpid())
@@ -116,7 +117,7 @@ def assert_next_start_works(catalog: Catalog, server: Server) -> None:
 
 
 def test_out_of_memory_at_the_start(catalog: Catalog, server: Server) -> None:
-    """The cause is in the middle of the log; the line has it, and three ways out."""
+    """The cause is in the middle of the log; the line has it, with three fixes."""
     server.prints(OUT_OF_MEMORY)
     first, *rest = failure(catalog)
     assert first.startswith(
@@ -131,7 +132,8 @@ def test_out_of_memory_at_the_start(catalog: Catalog, server: Server) -> None:
 
 @pytest.fixture
 def llama(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """llama.cpp's server on a machine without a models environment: it answers health."""
+    """Return a fake of llama.cpp's server, which responds to health checks, on a machine without a
+    models environment."""
     monkeypatch.setenv("TUTTI_MODELS_PYTHON", "/none/python")
     program = tmp_path / "llama-server"
     program.write_text(f'#!/bin/sh\nexec {DOUBLE} "$@"\n')
@@ -141,7 +143,8 @@ def llama(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_llama_cpps_program_is_missing(catalog: Catalog, server: Server, llama: Path) -> None:
-    """It is found by a variable; the entry needs nothing else of the models environment."""
+    """The program is located by a variable; the entry needs nothing else of the models
+    environment."""
     content = llama.read_text()
     llama.unlink()
     with pytest.raises(ModelsEnvironmentMissing) as error:
@@ -175,7 +178,7 @@ def test_a_traceback_at_the_start(catalog: Catalog, server: Server) -> None:
 
 
 def test_a_server_that_hangs_in_its_warm_up(catalog: Catalog, server: Server) -> None:
-    """It and what it started are ended, and the field that gives it longer is named."""
+    """The server and its children are ended, and the field that extends the limit is named."""
     server.fails("echo capturing graphs; sleep 1000 & sleep 1000\n")
     first, *rest = failure(catalog, start_timeout_s=1)
     said = "vllm was not ready in time; engine.start_timeout_s gives it longer"
@@ -208,7 +211,7 @@ def test_known_causes(log: str, said: str) -> None:
 
 @pytest.fixture
 def thief() -> Iterator[int]:
-    """A process that answers at a port, as another user's server would; the port."""
+    """Run a process that responds at a port as another user's server would, and yield the port."""
     command = [*shlex.split(DOUBLE), "--port", "0"]
     environment = {**os.environ, "PYTHONPATH": str(PROJECT)}
     with subprocess.Popen(
@@ -222,8 +225,8 @@ def thief() -> Iterator[int]:
 def test_a_stolen_port_is_never_taken_for_the_engine(
     catalog: Catalog, server: Server, thief: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Who listens there answers as a healthy engine does. One that may have any port takes another;
-    one whose port was asked for says who has it."""
+    """The listener responds like a healthy engine. An engine that may use any port takes another;
+    one with a fixed port reports the listener."""
     ports = iter([thief, 0])
     monkeypatch.setattr(module, "claim_port", lambda port: next(ports) or claim_port(None))
     started = engine(catalog)
@@ -259,7 +262,7 @@ def test_a_listener_is_known_by_its_process() -> None:
 
 
 async def test_a_gpu_that_is_taken_away_ends_the_engine(catalog: Catalog, server: Server) -> None:
-    """Another run has the GPU: what runs on it is ended, and the sweep is told which GPU."""
+    """Another run has the GPU: processes on it are ended, and the error names the GPU."""
     started = engine(catalog)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(module, "GpuClaim", _short_claim)

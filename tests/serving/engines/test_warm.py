@@ -1,4 +1,5 @@
-"""A kept engine is found by its id, used by one run at a time, and left to its keeper."""
+"""Tests of a kept engine: it is located by its id, used by one run at a time, and left to its
+keeper."""
 
 import asyncio
 import shlex
@@ -65,7 +66,7 @@ def test_a_kept_engine_is_used_and_outlives_its_use(catalog: Catalog) -> None:
 
 
 def test_two_runs_do_not_share_one(catalog: Catalog) -> None:
-    """The second starts its own: they would measure each other's load."""
+    """The second starts its own, because they would measure each other's load."""
     with kept(catalog) as keeper, engine(catalog) as first, engine(catalog) as second:
         assert first.url == keeper.address.url
         assert second.url != keeper.address.url
@@ -99,7 +100,8 @@ def test_one_that_does_not_answer_is_not_used(
 def test_one_that_is_healthy_and_computes_nothing_is_not_used(
     catalog: Catalog, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """A server answers /health while its engine hangs: the run says so, and starts its own."""
+    """A server may respond to /health while its engine hangs: the run prints a message and starts
+    its own."""
     monkeypatch.setattr(warm, "CALL_TIMEOUT_S", 0.5)
     with kept(catalog) as keeper:
         post(f"{keeper.address.url}/hang")
@@ -112,7 +114,7 @@ def test_one_that_is_healthy_and_computes_nothing_is_not_used(
 
 
 def test_one_of_another_name_is_not_used(catalog: Catalog) -> None:
-    """It knows its model by its own entry's name, and would refuse the calls."""
+    """Such an engine serves the model under its own entry's name and would refuse the calls."""
     with kept(catalog) as keeper, engine(catalog, name="other") as own:
         assert own.url != keeper.address.url
 
@@ -128,7 +130,7 @@ def test_one_that_sleeps_is_woken_for_its_user(catalog: Catalog) -> None:
 
 
 def test_idle_engines_sleep_and_wake_with_use(catalog: Catalog) -> None:
-    """After a minute without use, by the clock; a use in between begins it anew."""
+    """An engine sleeps after a minute without use by the clock; a use restarts the minute."""
     now = [0.0]
     with kept(catalog) as keeper:
         url = keeper.address.url
@@ -153,7 +155,7 @@ def test_idle_engines_sleep_and_wake_with_use(catalog: Catalog) -> None:
 
 
 class IdleGateway:
-    """No calls ran through it."""
+    """Gateway through which no calls ran."""
 
     def health(self) -> dict[str, Any]:
         return {"recorded": 0, "unrecorded": 0, "held": 0, "running": 0}

@@ -1,1 +1,1 @@
-"""The gateway: its HTTP, its protocols, its faults."""
+"""Tests of the gateway: HTTP, protocols and faults."""

@@ -1,4 +1,4 @@
-"""A gateway before engines of bytes."""
+"""Fixtures: a gateway in front of engines that send raw bytes."""
 
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack
@@ -22,8 +22,9 @@ MakeRaw = Callable[..., Awaitable[Bench]]
 async def make_raw(
     catalog: storage.Catalog, quick: None, monkeypatch: pytest.MonkeyPatch
 ) -> AsyncIterator[MakeRaw]:
-    """Starts engines of bytes and a gateway before them, that does all the time what it does each
-    second; settings by name. `bench.engine` is the first engine."""
+    """Yield a function that starts engines that send raw bytes and a gateway in front of them whose
+    tasks of each second run continuously; settings are given by name. `bench.engine` is the first
+    engine."""
     monkeypatch.setattr(Endpoint, "next_probe_s", lambda _: QUICK_S)
     async with AsyncExitStack() as stack:
 

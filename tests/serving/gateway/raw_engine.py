@@ -1,4 +1,4 @@
-"""An engine of bytes: a test says what is written, byte for byte, and when the connection ends."""
+"""Engine that sends raw bytes: a test defines the bytes written and when the connection ends."""
 
 import asyncio
 import contextlib
@@ -22,8 +22,6 @@ DONE = b"data: [DONE]\n\n"
 
 @dataclass
 class ReceivedRequest:
-    """A request as it came."""
-
     method: str
     path: str
     headers: dict[str, str]
@@ -35,7 +33,7 @@ class ReceivedRequest:
 
 @dataclass(eq=False)
 class Wire:
-    """The connection that a request came on."""
+    """Connection on which a request arrived."""
 
     reader: asyncio.StreamReader
     writer: asyncio.StreamWriter
@@ -109,7 +107,8 @@ COMPLETION = {
 
 @dataclass
 class RawEngine:
-    """`reply` answers each POST; `asked` are the requests, without probes."""
+    """Engine that sends raw bytes; `reply` responds to each POST, and `asked` has the requests
+    without probes."""
 
     reply: Reply = field(default_factory=lambda: answering(whole(COMPLETION)))
     asked: list[ReceivedRequest] = field(default_factory=list)

@@ -1,4 +1,5 @@
-"""Events in any order against a real gateway: every call ends once and leaves nothing behind."""
+"""Tests of events in any order against a real gateway: every call ends once and leaves nothing
+behind."""
 
 import asyncio
 import random
@@ -74,7 +75,8 @@ def chance(draw: random.Random) -> Reply:
 
 
 async def one_call(bench: Bench, draw: random.Random, number: int) -> None:
-    """A call of an impatient client; then perhaps a release, a new cell, connections lost."""
+    """Make a call of an impatient client, then perhaps a release, a new cell or lost
+    connections."""
     name, what = f"p{draw.randrange(PROGRAMS)}", draw.random()
     patience = aiohttp.ClientTimeout(total=draw.choice([0.01, 0.05, 5.0, 5.0]))
     body = {"model": "m", "stream": draw.random() < 0.5}
@@ -98,7 +100,8 @@ async def one_call(bench: Bench, draw: random.Random, number: int) -> None:
 async def test_whatever_happens_every_call_ends_once(
     make_raw: MakeRaw, engines: tuple[RawEngine, RawEngine], seed: int, monkeypatch: Any
 ) -> None:
-    """Errors, hangs, cut streams, impatient clients, releases, new cells, connections lost."""
+    """The events are errors, hangs, truncated streams, impatient clients, releases, new cells and
+    lost connections."""
     monkeypatch.setattr("tutti.tasks.serving.gateway.endpoints.endpoint.BREAK_FIRST_S", 0.02)
     draw = random.Random(seed)
     for engine in engines:

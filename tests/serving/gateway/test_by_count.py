@@ -1,5 +1,5 @@
-"""Engines whose load cannot be seen: their calls leave by count, and nobody waits for the hold's
-end."""
+"""Tests of engines whose load is unknown: their calls are limited by count, and none waits for the
+maximum hold time."""
 
 import asyncio
 import logging
@@ -21,7 +21,7 @@ VLLM: Page = (200, b'vllm:num_requests_running{engine="0",model_name="m"} 0.0\n'
 
 
 class Server:
-    """What an engine says; `page` is its /metrics, None hangs up."""
+    """Server with fixed responses; `page` is its /metrics, and None closes the connection."""
 
     def __init__(self, page: Page | None) -> None:
         self.page, self.models = page, MODELS
@@ -68,7 +68,8 @@ def serve(engines: tuple[RawEngine, RawEngine], make_raw: MakeRaw) -> Serve:
 async def test_calls_are_sent_by_count(
     serve: Serve, page: Page, policy: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """No more than the slots at a time, all of them answered, and the operator is told."""
+    """The number of concurrent calls is at most that of the slots, all are answered, and a warning
+    is logged."""
     with caplog.at_level(logging.WARNING):
         bench, server = await serve(page, policy=policy, slots=3)
     calls = [asyncio.create_task(bench.chat(f"p{number}")) for number in range(12)]
@@ -89,7 +90,8 @@ async def test_the_endpoints_own_limit_comes_first(serve: Serve) -> None:
 
 @pytest.mark.parametrize("page", [GONE, None])
 async def test_metrics_that_end_and_come_back(serve: Serve, page: Page | None) -> None:
-    """The engine stays in service: by count while they are away, and without that limit after."""
+    """The engine stays in service: limited by count while its metrics are unavailable, and without
+    that limit afterwards."""
     bench, server = await serve(VLLM, slots=2)
     endpoint = bench.gateway.pools.find("engine:1")[1]
     assert endpoint.engine.max_calls is None and not endpoint.lacks
@@ -116,7 +118,7 @@ async def test_a_capacity_that_is_known_stays(serve: Serve) -> None:
 
 
 async def test_an_engine_that_is_gone_is_not_counted(serve: Serve) -> None:
-    """Neither its metrics nor its models answer: it gets no calls until it is back."""
+    """Neither its metrics nor its models respond: it gets no calls until it is back."""
     bench, server = await serve(VLLM)
     endpoint = bench.gateway.pools.find("engine:1")[1]
     server.page, server.models = None, {"error": "loading"}

@@ -1,7 +1,7 @@
-"""A fault at any stage of a call ends that call and no other.
+"""Tests that a fault at any stage of a call ends that call and no other.
 
-Found by an attack: an error made by one program's body met the loop that admits others, and they
-hung for as long as they may be held.
+This was an attack: an error caused by one program's body occurred in the loop that admits others,
+which then hung for the maximum hold time.
 """
 
 import asyncio
@@ -26,11 +26,11 @@ VICTIM = "victim"
 
 
 class Poisoned(RuntimeError):
-    """A fault that no code expects."""
+    """Fault that no code expects."""
 
 
 def program_of(arguments: tuple[Any, ...]) -> str | None:
-    """Whose call a function was called for, as far as its arguments say."""
+    """Return the program for which a function was called, according to its arguments."""
     for each in arguments:
         for name in ("request", "program"):
             inner = getattr(each, name, None)
@@ -48,7 +48,7 @@ def program_of(arguments: tuple[Any, ...]) -> str | None:
 
 
 def poisoned(function: Callable[..., Any], hits: list[str]) -> Callable[..., Any]:
-    """As `function`, but it raises for the victim, and says so in `hits`."""
+    """Return `function` with an exception for the victim, recorded in `hits`."""
 
     def wrapped(*arguments: Any, **named: Any) -> Any:
         if program_of((*arguments, *named.values())) == VICTIM:
@@ -111,7 +111,8 @@ async def outcome(bench: Bench, program: str, stream: bool) -> int:
 
 
 async def victim_among_others(bench: Bench, stream: bool) -> tuple[int, list[int]]:
-    """Behind a program that has the only place: an innocent one, the victim, another innocent."""
+    """Queue an innocent program, the victim and another innocent program behind one that has the
+    only slot."""
     assert await outcome(bench, "first", False) == 200
     waiting = []
     for name in ("before", VICTIM, "after"):
@@ -134,7 +135,7 @@ async def test_a_fault_at_any_step_is_its_own_calls(
     name: str,
     stream: bool,
 ) -> None:
-    """The innocent are answered, nothing stays booked, and the fault is on record."""
+    """The innocent calls are answered, nothing stays booked, and the fault is recorded."""
     bench, hits = await make_raw(policy="cap", limit=1), list[str]()
     monkeypatch.setattr(owner, name, poisoned(getattr(owner, name), hits))
     body = streaming(delta("x", "stop")) if stream else answering(whole(COMPLETION))
@@ -199,7 +200,8 @@ async def test_a_policy_that_admits_nobody_any_more_keeps_nobody_waiting(
 async def test_a_fault_beside_a_call_is_told(
     make_raw: MakeRaw, monkeypatch: pytest.MonkeyPatch, faults: list[BaseException]
 ) -> None:
-    """A task of the gateway's own that fails is reported, not forgotten until it is collected."""
+    """A failed task of the gateway itself is reported immediately, not when it is garbage
+    collected."""
     bench = await make_raw()
 
     async def fail() -> None:
@@ -213,7 +215,7 @@ async def test_a_fault_beside_a_call_is_told(
 async def test_a_fault_of_a_request_that_is_passed_on_is_answered(
     raw: Bench, monkeypatch: pytest.MonkeyPatch, faults: list[BaseException]
 ) -> None:
-    """It is handled beside the calls; who asked hears of it all the same."""
+    """Such a request is handled separately from calls, and its client gets an error."""
 
     def broken(*_: Any) -> Any:
         raise Poisoned("target")

@@ -1,4 +1,5 @@
-"""Endpoints that serve entries of the registry: called by the entry's name, sent the served one."""
+"""Tests of endpoints that serve registry entries: called by the entry's name, forwarded with the
+served name."""
 
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack
@@ -19,7 +20,7 @@ from tutti.tasks.serving.registry.models import Prices
 
 
 class Engine(EngineDouble):
-    """Also counts tokens, and describes one model."""
+    """Engine that also counts tokens and describes one model."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -46,7 +47,7 @@ class Engine(EngineDouble):
 
 
 class Front(Bench):
-    """A gateway before engines, and these by name."""
+    """A gateway in front of engines, and the engines by name."""
 
     engines: dict[str, Engine]
 
@@ -56,7 +57,8 @@ Start = Callable[..., Awaitable[Front]]
 
 @pytest.fixture
 async def start(catalog: storage.Catalog) -> AsyncIterator[Start]:
-    """Starts a gateway before an engine for each entry, of a pool of its own: name to served."""
+    """Yield a function that starts a gateway in front of an engine per entry (name to served name),
+    each in its own pool."""
     async with AsyncExitStack() as stack:
 
         async def make(default: str = "", **entries: str) -> Front:
@@ -84,7 +86,7 @@ async def start(catalog: storage.Catalog) -> AsyncIterator[Start]:
 
 
 async def test_entries_of_one_served_name_are_reached_by_their_own(start: Start) -> None:
-    """Each call is recorded by the entry's name, at its price; the served one is a parameter."""
+    """Each call is recorded under the entry's name and price; the served name is a parameter."""
     front = await start(fast="org/qwen", slow="org/qwen")
     for name in ("fast", "slow", "slow"):
         assert (await front.chat("p", model=name, temperature=0)).status == 200
@@ -104,7 +106,7 @@ async def test_entries_of_one_served_name_are_reached_by_their_own(start: Start)
 
 
 async def test_a_served_name_of_one_entry_means_it(start: Start) -> None:
-    """As clients of the endpoint name it; recorded by the entry's name all the same."""
+    """Clients of the endpoint use it; the call is recorded under the entry's name."""
     front = await start(fast="org/qwen", big="org/llama")
     assert (await front.chat("p", model="org/llama")).status == 200
     assert front.engines["big"].models == ["org/llama"]
@@ -112,7 +114,8 @@ async def test_a_served_name_of_one_entry_means_it(start: Start) -> None:
 
 
 async def test_a_served_name_of_several_entries_is_refused(start: Start) -> None:
-    """Before anything is sent, from when the second is added; the answer says what to name."""
+    """The call is refused before anything is sent, as soon as a second entry is added; the response
+    lists the names to use."""
     front = await start(fast="org/qwen")
     assert (await front.chat("p", model="org/qwen")).status == 200
     front.engines["fast"].requests.clear()
@@ -128,7 +131,8 @@ async def test_a_served_name_of_several_entries_is_refused(start: Start) -> None
 
 
 async def test_the_default_pool_comes_first(start: Start) -> None:
-    """A sweep's harness knows the measured model by its served name; an entry by it is another."""
+    """A sweep's harness knows the measured model by its served name, even if another entry has that
+    name."""
     front = await start("fast", judge="org/qwen", fast="org/qwen")
     assert (await front.chat("p", model="org/qwen")).status == 200
     assert front.engines["fast"].models == ["org/qwen"] and not front.engines["judge"].models
@@ -138,7 +142,8 @@ async def test_the_default_pool_comes_first(start: Start) -> None:
 
 
 async def test_requests_without_a_cache_are_sent_the_served_name(start: Start) -> None:
-    """Token counts, and what an engine says of a model; the list has the entries' names."""
+    """Such requests are token counts and an engine's description of a model; the list has the
+    entries' names."""
     front = await start(fast="org/qwen", slow="org/qwen")
     body = {"model": "slow", "prompt": "x"}
     assert (await (await front.client.post("/v1/tokenize", json=body)).json())["count"] == 7

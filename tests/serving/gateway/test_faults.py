@@ -1,7 +1,7 @@
-"""What engines do wrong: the client hears of it, the call ends, and nothing stays booked.
+"""Tests of engine faults: the client gets an error, the call ends, and nothing stays booked.
 
 Reference bugs 13 (an error leaves a call running for ever), 14 (so does a stream that breaks off)
-and 21 (a restarted engine is not noticed, calls do not go elsewhere).
+and 21 (a restarted engine is not noticed, and calls do not go elsewhere).
 """
 
 import asyncio
@@ -33,7 +33,7 @@ OPTIONS = {"cap": 4}
 
 
 async def hang(_: ReceivedRequest, wire: Wire) -> None:
-    """Take the request and say nothing, until the other side gives up."""
+    """Accept the request and send nothing until the other side gives up."""
     await wire.gone()
     wire.close()
 
@@ -61,7 +61,8 @@ async def outcome(bench: Bench, **fields: Any) -> int:
 async def test_whatever_the_engine_does_nothing_stays_booked(
     make_raw: MakeRaw, policy: str
 ) -> None:
-    """Reference bugs 13 and 14, under every policy, with parallel calls of one program."""
+    """Reference bugs 13 and 14 are tested under every policy, with parallel calls of one
+    program."""
     bench = await make_raw(policy=policy, limit=OPTIONS.get(policy), upstream_s=0.2)
     faults = {
         answering(whole({"error": "no"}, 500)): 500,
@@ -93,7 +94,7 @@ async def test_whatever_the_engine_does_nothing_stays_booked(
     ],
 )
 async def test_a_failure_with_status_200_is_recorded_as_one(make_raw: MakeRaw, reply: Any) -> None:
-    """The client gets what the engine said; `calls` does not count it as answered well."""
+    """The client gets the engine's response; `calls` does not count it as a success."""
     bench = await make_raw()
     bench.engine.reply = reply
     answer = await bench.chat("p", stream=True)
@@ -124,7 +125,8 @@ async def test_a_watch_that_fails_takes_its_engine_out_of_service(
 async def test_an_engine_that_fails_is_passed_over_before_the_first_token(
     make_raw: MakeRaw, engines: tuple[RawEngine, RawEngine]
 ) -> None:
-    """Reference bug 21: 503, a reset, a hang-up; the client sees one good answer."""
+    """Reference bug 21: after 503, a reset or a closed connection, the client gets one good
+    response."""
     bad, good = engines
     bench = await make_raw(bad, good)
     for reply in (answering(whole({"error": "busy"}, 503)), reset, answering(b"garbage\r\n\r\n")):
@@ -148,7 +150,8 @@ async def test_an_engine_that_fails_is_passed_over_before_the_first_token(
 async def test_after_the_first_token_nothing_is_sent_twice(
     make_raw: MakeRaw, engines: tuple[RawEngine, RawEngine]
 ) -> None:
-    """The client has half an answer: its connection is cut, so that it cannot take it for whole."""
+    """The client has part of a response: its connection is cut, so that it is not taken for
+    complete."""
     for engine in engines:
         engine.reply = reset_amid
     bench = await make_raw(*engines)
@@ -161,7 +164,8 @@ async def test_after_the_first_token_nothing_is_sent_twice(
 
 
 async def test_an_engine_that_hangs_amid_a_stream_is_given_up(make_raw: MakeRaw) -> None:
-    """A silence of `upstream_s` after the answer began; the engine sees the disconnect."""
+    """The limit is a silence of `upstream_s` after the start of the response; the engine's
+    connection is closed."""
     gone = asyncio.Event()
 
     async def begin(asked: ReceivedRequest, wire: Wire) -> None:
@@ -181,7 +185,8 @@ async def test_an_engine_that_hangs_amid_a_stream_is_given_up(make_raw: MakeRaw)
 
 
 async def test_a_killed_engine_that_comes_back_is_known_anew(make_raw: MakeRaw) -> None:
-    """Reference bug 21: calls wait for it, its capacity is read again, the restart is counted."""
+    """Reference bug 21: calls wait for it, its capacity is read again, and the restart is
+    counted."""
     bench = await make_raw(hold_s=30.0)
     engine: RawEngine = bench.engine
     (endpoint,) = bench.gateway.pools.all_endpoints()
@@ -204,7 +209,7 @@ async def test_a_killed_engine_that_comes_back_is_known_anew(make_raw: MakeRaw) 
 
 
 async def test_an_engine_that_comes_late_is_found(make_raw: MakeRaw) -> None:
-    """Reference bug 21: values unknown at the start are discovered later, and bounded."""
+    """Reference bug 21: values unknown at the start are discovered later, within a bounded time."""
     engine = RawEngine()
     await engine.start()
     engine.healthy = False
@@ -224,7 +229,7 @@ async def test_an_engine_that_comes_late_is_found(make_raw: MakeRaw) -> None:
 
 
 async def test_the_circuit_opens_and_closes(make_raw: MakeRaw, monkeypatch: Any) -> None:
-    """After three failures in a row calls wait; after a while it is tried again."""
+    """After three consecutive failures calls wait; after a while the engine is tried again."""
     monkeypatch.setattr("tutti.tasks.serving.gateway.endpoints.endpoint.BREAK_FIRST_S", 0.4)
     bench = await make_raw(sample_s=60.0)
     bench.engine.reply = answering(whole({"error": "no"}, 503))
@@ -242,7 +247,7 @@ async def test_the_circuit_opens_and_closes(make_raw: MakeRaw, monkeypatch: Any)
 
 
 async def test_calls_that_fail_together_are_one_failure_more(make_raw: MakeRaw) -> None:
-    """A connection that breaks under many calls must not close the engine for half a minute."""
+    """A connection that breaks under many calls must not disable the engine for half a minute."""
     bench = await make_raw(sample_s=60.0)
     bench.engine.reply = hang
     calls = [asyncio.create_task(outcome(bench)) for _ in range(12)]
@@ -258,7 +263,7 @@ async def test_calls_that_fail_together_are_one_failure_more(make_raw: MakeRaw) 
 
 
 async def test_429_waits_as_long_as_it_is_asked_and_goes_again(make_raw: MakeRaw) -> None:
-    """The client sees the answer; the others wait as well, in their turn."""
+    """The client gets the final response; other calls wait, too, in their order."""
     bench = await make_raw()
     busy = answering(whole({"error": "slow down"}, 429, "Retry-After: 0.2\r\n"))
     answers = [busy, answering(whole(COMPLETION))]
@@ -305,7 +310,8 @@ async def test_an_answer_that_is_an_error_is_a_failed_call(make_raw: MakeRaw, st
 async def test_an_engine_drains_and_leaves_while_it_answers(
     make_raw: MakeRaw, engines: tuple[RawEngine, RawEngine]
 ) -> None:
-    """Its running call ends; new ones go elsewhere; then it is gone. A second order is no error."""
+    """The running call of a draining engine ends, new ones use other engines, and then it is
+    removed. A second request to drain it is no error."""
     one, other = engines
     bench = await make_raw(one, other)
     gate = asyncio.Event()
@@ -332,7 +338,7 @@ async def test_an_engine_drains_and_leaves_while_it_answers(
 
 
 async def test_an_engine_is_added_while_calls_wait(make_raw: MakeRaw) -> None:
-    """What was held goes there; an order without sense changes nothing."""
+    """Held calls are sent to it; an invalid request changes nothing."""
     bench = await make_raw(endpoint={"max_calls": 1})
     bench.engine.reply = hang
     stuck = asyncio.create_task(outcome(bench))
@@ -364,8 +370,8 @@ async def test_an_answer_that_is_too_large_is_refused(raw: Bench, monkeypatch: A
 
 
 async def test_a_slow_reader_slows_the_engine_and_is_cut(make_raw: MakeRaw) -> None:
-    """Who reads nothing costs no memory: the engine is paused, and the call ends at `stalled_s`;
-    it is the client's fault, so neither the engine nor the call is `infra_error`."""
+    """A client that reads nothing uses no memory: the engine is paused, and the call ends at
+    `stalled_s`. It is the client's fault, so neither the engine nor the call is `infra_error`."""
     sent = 0
 
     async def endless(_: ReceivedRequest, wire: Wire) -> None:
@@ -389,8 +395,8 @@ async def test_a_slow_reader_slows_the_engine_and_is_cut(make_raw: MakeRaw) -> N
 
 
 async def test_what_the_last_cell_left_running_takes_room_in_the_next(make_raw: MakeRaw) -> None:
-    """It counts against an endpoint's limit, its end lets others in at once, and an engine that is
-    taken out waits for it."""
+    """Such a call counts against an endpoint's limit, its end admits others at once, and an engine
+    that is drained waits for it."""
     go_on = asyncio.Event()
 
     async def reply(asked: ReceivedRequest, wire: Wire) -> None:

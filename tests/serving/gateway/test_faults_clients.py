@@ -1,7 +1,7 @@
-"""Faults of clients: nothing stays booked, and other clients are not affected.
+"""Tests of client faults: nothing stays booked, and other clients are not affected.
 
-Reference bugs 13, 14 (calls that never end), 17 (a held call cannot be cancelled, holds longer than
-its client waits) and 18 (a release while waiting lets the call through).
+Reference bugs 13, 14 (calls that never end), 17 (a held call cannot be cancelled and is held longer
+than its client waits) and 18 (a release while waiting lets the call through).
 """
 
 import asyncio
@@ -33,7 +33,7 @@ from tutti.tasks.serving.wire.connection import ServerLimits
 
 
 class Noticing:
-    """A reply that never comes; `gone` is set when its client, the gateway, goes away."""
+    """Reply that never comes; `gone` is set when its client, the gateway, disconnects."""
 
     def __init__(self, *first: bytes) -> None:
         self.first, self.gone = first, asyncio.Event()
@@ -62,7 +62,8 @@ async def leave(
 
 @pytest.mark.parametrize("policy", ["cap", "adaptive", "thunderagent", "continuum"])
 async def test_a_client_that_leaves_takes_its_call_along(make_raw: MakeRaw, policy: str) -> None:
-    """Reference bug 14: before the answer and amid a stream; the engine's request is cancelled."""
+    """Reference bug 14: before the response and in the middle of a stream, the engine's request is
+    cancelled."""
     bench = await make_raw(policy=policy, limit=2 if policy == "cap" else None)
     for first, stream in (((), False), ((STREAM_HEAD + chunk(delta("x")),), True)):
         reply = Noticing(*first)
@@ -75,7 +76,7 @@ async def test_a_client_that_leaves_takes_its_call_along(make_raw: MakeRaw, poli
 
 
 async def test_what_a_left_stream_had_told_is_recorded(raw: Bench) -> None:
-    """Some engines tell their usage with each piece: that much was computed, and is paid for."""
+    """Some engines report usage with each piece: that part was computed and is charged."""
     told = delta("x", usage={"prompt_tokens": 120, "completion_tokens": 7})
     raw.engine.reply = Noticing(STREAM_HEAD + chunk(told))
     in_flight = raw.gateway.in_flight
@@ -91,8 +92,8 @@ async def test_what_a_left_stream_had_told_is_recorded(raw: Bench) -> None:
 async def test_what_a_stream_counts_before_its_first_token_is_no_usage(
     raw: Bench, is_whole: bool
 ) -> None:
-    """Anthropic's first event has one token of output, whatever comes; the last one says how many.
-    A left stream's cost is unknown, not that of one token."""
+    """Anthropic's first event always has one output token; the last has the real number. The cost
+    of a stream whose client left is unknown, not that of one token."""
     usage = {"input_tokens": 120, "output_tokens": 1}
     start = {"type": "message_start", "message": {"id": "m", "usage": usage}}
     text = {"type": "content_block_delta", "delta": {"type": "text_delta", "text": "x"}}
@@ -140,8 +141,8 @@ async def breaks(_: ReceivedRequest, wire: Wire) -> None:
 async def test_a_call_that_was_sent_and_not_answered_has_an_unknown_cost(
     make_raw: MakeRaw, reply: Any, status: int, usd: float | None
 ) -> None:
-    """Its engine may have worked, and charge for it; one that never left the gateway, or that the
-    engine refused, costs nothing."""
+    """The engine may have worked and charged for the call; a call that never left the gateway, or
+    that the engine refused, costs nothing."""
     bench = await make_raw(upstream_s=0.2)
     bench.engine.reply = reply
     if reply is None:
@@ -166,7 +167,7 @@ async def test_a_client_that_leaves_while_held_is_never_sent(make_raw: MakeRaw) 
 
 
 async def test_a_client_that_retries_after_its_timeout_is_served_once(make_raw: MakeRaw) -> None:
-    """Reference bug 17: five tries of a held call are one call, when there is room."""
+    """Reference bug 17: five tries of a held call are one call when it is admitted."""
     bench = await make_raw(policy="cap", limit=1)
     await bench.chat("first")
     for _ in range(4):
@@ -221,7 +222,7 @@ async def test_a_release_while_running_waits_for_the_answer(make_raw: MakeRaw) -
 
 
 async def test_a_call_is_there_once(raw: Bench) -> None:
-    """A second one of the same id is refused, while the first runs and after it: no two rows of
+    """A second call with the same id is refused while the first runs and afterwards: no two rows of
     `calls` share an id."""
     raw.engine.reply = Noticing()
     headers = {"X-Call-Id": "c"}
@@ -239,7 +240,7 @@ async def test_a_call_is_there_once(raw: Bench) -> None:
 
 
 async def test_parallel_calls_of_a_program_are_each_their_own(make_raw: MakeRaw) -> None:
-    """Reference bug 10: the small one that ends does not free the large one's room."""
+    """Reference bug 10: a small call that ends does not free the large one's room."""
     bench = await make_raw(policy="thunderagent")
     gate = asyncio.Event()
 
@@ -279,7 +280,8 @@ async def test_headers_out_of_bounds(raw: Bench, headers: dict[str, str]) -> Non
 
 
 async def test_bodies_at_the_limit_and_over_it(make_raw: MakeRaw) -> None:
-    """At the limit it goes on; over it 413, and the gateway keeps none of it."""
+    """At the limit the call is sent; above it the status is 413, and the gateway keeps nothing of
+    it."""
     limit = 3_000_000
     bench = await make_raw()
     bench.gateway.server.limits = ServerLimits(body_bytes=limit)
@@ -309,7 +311,8 @@ async def test_too_many_held_calls_are_turned_away(make_raw: MakeRaw) -> None:
 
 
 async def test_held_too_long_is_503_with_a_time_to_come_again(make_raw: MakeRaw) -> None:
-    """Reference bug 17: the longest hold is a setting, and its end an answer."""
+    """Reference bug 17: the maximum hold time is a setting, and the client gets a response at its
+    end."""
     bench = await make_raw(policy="cap", limit=1, hold_s=0.1)
     await bench.chat("first")
     answer = await bench.chat("second")
@@ -324,7 +327,7 @@ async def test_held_too_long_is_503_with_a_time_to_come_again(make_raw: MakeRaw)
 
 
 async def test_a_held_stream_hears_that_it_is_held(make_raw: MakeRaw) -> None:
-    """Comments keep the connection open; then the real answer, or an event that says why not."""
+    """Comments keep the connection open; then the response is sent, or an event with the reason."""
     bench = await make_raw(policy="cap", limit=1, comment_s=0.03, hold_s=2.0)
     await bench.chat("first")
     bench.engine.reply = streaming(delta("x", "stop"), DONE)
@@ -351,10 +354,10 @@ async def test_a_held_stream_hears_that_it_is_held(make_raw: MakeRaw) -> None:
 async def test_many_programs_that_are_never_released(
     make_raw: MakeRaw, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Their leases end, and what they took is given back.
+    """The programs' leases expire, and their resources are released.
 
-    4,000, not a million: each is a real call on loopback, at some thousands a second for both
-    sides; what is kept of one is what counts, and it is measured on programs of their own.
+    There are 4,000, not a million: each is a real call on loopback, at some thousands a second for
+    both sides. What matters is the memory kept per program, which is measured on separate programs.
     """
     count, width = 4_000, 64
     monkeypatch.setattr("tutti.tasks.serving.gateway.app.ROUND_S", 1.0)  # a round sees all
@@ -396,16 +399,16 @@ async def test_many_programs_that_are_never_released(
 
 
 class _Forgetful(list[Any]):
-    """Keeps nothing."""
+    """List that stores nothing."""
 
     def append(self, _: Any) -> None:
-        """Forget."""
+        """Discard the item."""
 
 
 async def test_a_clock_that_jumps_changes_no_duration(
     make_raw: MakeRaw, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Times of day come from the wall clock; how long anything took from the monotonic one."""
+    """Times of day use the wall clock, durations the monotonic clock."""
     bench = await make_raw(policy="cap", limit=1)
     await bench.chat("first")
     waiting = asyncio.create_task(bench.chat("second"))
@@ -424,7 +427,7 @@ async def test_a_clock_that_jumps_changes_no_duration(
 
 
 async def test_stopping_refuses_what_is_held(make_raw: MakeRaw) -> None:
-    """With an answer that can be tried again, and every call recorded."""
+    """Held calls get a response that can be retried, and every call is recorded."""
     bench = await make_raw(policy="cap", limit=1)
     await bench.chat("first")
     waiting = asyncio.create_task(bench.chat("second"))

@@ -1,4 +1,4 @@
-"""Engines whose list of models (GET /v1/models) is missing, refused, or late."""
+"""Tests of engines whose list of models (GET /v1/models) is missing, refused, or late."""
 
 import asyncio
 

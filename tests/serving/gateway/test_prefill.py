@@ -1,4 +1,4 @@
-"""What a prompt token costs is measured on the idle engine, once, before it takes calls."""
+"""Tests of measuring the cost of a prompt token on the idle engine, once, before it takes calls."""
 
 import asyncio
 import random
@@ -17,7 +17,7 @@ vllm:cache_config_info{block_size="16",kv_cache_size_tokens="4096"} 1.0
 
 
 class Clock:
-    """A made-up engine with made-up time: a prompt takes a constant and its tokens."""
+    """Fake engine with simulated time: a prompt takes a constant plus its tokens."""
 
     def __init__(self, token_s: float, noise_s: float, stops_after: int = 10**6) -> None:
         self.now, self.asked = 0.0, list[int]()
@@ -40,7 +40,7 @@ async def test_the_slope_is_found_beside_the_constant(token_s: float) -> None:
 
 
 async def test_slow_engines_are_asked_less() -> None:
-    """Two seconds are enough: three pairs, and one more of each to warm it up."""
+    """Two seconds are enough for three pairs, plus one warm-up of each length."""
     engine = Clock(7e-4, 0.0)
     await seconds_a_token((512, 1024), engine.ask, lambda: engine.now)
     assert len(engine.asked) == 2 + 2 * 3
@@ -50,7 +50,7 @@ async def test_slow_engines_are_asked_less() -> None:
 
 
 async def test_what_ran_beside_others_is_not_counted() -> None:
-    """A call comes after the first pairs: two are too few to tell, four are enough."""
+    """A call starts after the first pairs: two pairs are too few for a result, four are enough."""
     few, enough = Clock(TOKEN_S, 0.0, 2 + 4), Clock(TOKEN_S, 0.0, 2 + 8)
     assert await seconds_a_token((512, 1024), few.ask, lambda: few.now) is None
     found = await seconds_a_token((512, 1024), enough.ask, lambda: enough.now)
@@ -58,7 +58,8 @@ async def test_what_ran_beside_others_is_not_counted() -> None:
 
 
 def test_prompts_fit_the_engine() -> None:
-    """Neither longer than its context, nor than half of its cache; too small ones are left."""
+    """Prompts are no longer than the engine's context and half of its cache; an engine that is too
+    small is not measured."""
     assert lengths(None, None) == (512, 1024)
     assert lengths(512, 1024) == (252, 504)
     assert lengths(4096, 400) == (100, 200)
@@ -72,7 +73,7 @@ async def slowly(asked: ReceivedRequest, wire: Wire) -> None:
 
 
 async def test_an_idle_engine_is_measured_before_its_first_call(make_raw: MakeRaw) -> None:
-    """With new prompts; its calls are not recorded, and the result is shown."""
+    """The prompts are new, the calls are not recorded, and the result is shown."""
     async with raw_engine(reply=slowly, idle=True) as engine:
         bench = await make_raw(engine)
         prompts = [tuple(asked.json()["prompt"]) for asked in engine.asked]

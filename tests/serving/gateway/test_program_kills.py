@@ -1,5 +1,5 @@
-"""kill -9 of a gateway's process while programs call it: every program is one attempt after the
-next start, whatever was committed."""
+"""Tests of kill -9 of a gateway's process while programs call it: every program is one attempt
+after the next start, whatever was committed."""
 
 import asyncio
 import os
@@ -23,7 +23,7 @@ START_S = 120.0
 
 
 class Gateway:
-    """A gateway's process before `engine`."""
+    """Process of a gateway in front of `engine`."""
 
     def __init__(self, home: Path, engine: str, journal: bool) -> None:
         self.command = [sys.executable, "-m", "tutti.tasks.serving.gateway", "--engine", engine]
@@ -63,8 +63,8 @@ async def agent(url: str, name: str, releases: bool) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("journal", [False, True])
 async def test_a_killed_gateway_loses_and_doubles_no_program(tmp_path: Path, journal: bool) -> None:
-    """Programs whose calls are in the store have one attempt each, none is left running, and what a
-    release had ended keeps its status."""
+    """Programs whose calls are stored have one attempt each, none stays in state running, and a
+    released program keeps its status."""
     seed = int.from_bytes(os.urandom(4))
     print(f"seed {seed}")
     rng, home, engine = Random(seed), tmp_path / "store", EngineDouble()

@@ -1,4 +1,5 @@
-"""Every protocol, whole and streamed: what the client gets, what is sent on, what is read of it."""
+"""Tests of every protocol, whole and streamed: the client's response, the forwarded request, and
+the recorded values."""
 
 import asyncio
 import json
@@ -114,7 +115,8 @@ def response_events(last: Any) -> list[bytes]:
     ],
 )  # fmt: skip
 async def test_streams(raw: Bench, path: str, events: list[bytes], read: Any) -> None:
-    """As whole answers, for a client that asked for usage where that can be asked."""
+    """The result equals that of whole responses, for a client that requested usage where that is
+    possible."""
     raw.engine.reply = streaming(*events, pause_s=0.001)
     options = {"include_usage": True}
     answer = await raw.chat("p", path=path, stream=True, stream_options=options)
@@ -126,7 +128,8 @@ async def test_streams(raw: Bench, path: str, events: list[bytes], read: Any) ->
 
 
 async def test_usage_in_every_event_is_right_in_the_last(raw: Bench) -> None:
-    """Reference bug 15: the first says the prompt only, the cache's details come at the end."""
+    """Reference bug 15: the first event has only the prompt's tokens; the cache details come at the
+    end."""
     growing = [
         delta("x", usage={"prompt_tokens": 100, "completion_tokens": n, "total_tokens": 100 + n})
         for n in range(1, 40)
@@ -154,7 +157,7 @@ async def test_usage_in_every_event_is_right_in_the_last(raw: Bench) -> None:
 async def test_usage_is_asked_for_and_not_shown_to_who_did_not(
     raw: Bench, path: str, options: Any
 ) -> None:
-    """The engine is asked to say it; the client sees the stream that it asked for."""
+    """The gateway requests usage; a client that did not gets the stream without it."""
     usage = event({"choices": [], "usage": USAGE})
     raw.engine.reply = streaming(delta("h"), delta("i", "stop") + usage, DONE)
     fields = {} if options is None else {"stream_options": options}
@@ -177,7 +180,7 @@ async def test_usage_is_not_asked_for_where_that_is_no_field(
 
 
 def through(pieces: list[bytes]) -> bytes:
-    """What a client would get of a stream whose usage it did not ask for."""
+    """Return the client's bytes of a stream for which it did not request usage."""
     stream = StreamedAnswer([], strip=True)
     return b"".join([*map(stream.take, pieces), stream.rest()])
 
@@ -196,7 +199,7 @@ def _usage(newline: bytes) -> bytes:
 def test_any_split_of_a_stream_gives_the_same_bytes(
     newline: bytes, texts: list[str], place: int, cuts: list[int]
 ) -> None:
-    """Minus the hidden event; with comments, names of events and both kinds of line ends."""
+    """The hidden event is removed; comments, event names and both kinds of line ends are kept."""
     events = [
         b"data: " + orjson.dumps({"choices": [{"delta": {"content": text}}]}) + newline * 2
         for text in texts
@@ -211,7 +214,7 @@ def test_any_split_of_a_stream_gives_the_same_bytes(
 
 
 async def test_a_stream_passes_as_it_comes(raw: Bench) -> None:
-    """An event is not kept back for the next one, with either kind of line ends."""
+    """An event is not delayed until the next one, with either kind of line end."""
     for newline in (b"\n\n", b"\r\n\r\n"):
         gate = asyncio.Event()
 
@@ -230,7 +233,7 @@ async def test_a_stream_passes_as_it_comes(raw: Bench) -> None:
 
 
 class _Unended:
-    """A wire that lets no last chunk through."""
+    """Wire that drops the last chunk."""
 
     def __init__(self, wire: Any) -> None:
         self.wire = wire
@@ -241,7 +244,7 @@ class _Unended:
 
 
 async def test_headers_and_fields_that_nobody_knows_pass_both_ways(raw: Bench) -> None:
-    """Except hop-by-hop headers, and compression, which the gateway does not decode."""
+    """Exceptions are hop-by-hop headers and compression, which the gateway does not decode."""
     raw.engine.reply = answering(whole(COMPLETION, headers="X-Request-Id: r1\r\nKeep-Alive: 5\r\n"))
     headers = {"X-Custom": "a, b;c", "traceparent": "00-1", "TE": "trailers"}
     answer = await raw.chat("p", headers=headers, odd={"a": [1]}, priority=-3)
@@ -254,7 +257,8 @@ async def test_headers_and_fields_that_nobody_knows_pass_both_ways(raw: Bench) -
 
 
 async def test_the_query_passes_and_the_program_does_not(raw: Bench) -> None:
-    """`?beta=true` of Anthropic's clients; the program is the gateway's."""
+    """Anthropic's clients send `?beta=true`; the program part of the path is for the gateway
+    only."""
     await raw.chat(path="/p/mine/v1/messages?beta=true")
     assert raw.engine.asked[0].path == "/v1/messages?beta=true"
     assert list(raw.programs) == ["mine"]
@@ -280,7 +284,8 @@ async def test_engines_own_orders_are_not_passed_on(raw: Bench, path: str) -> No
 async def test_an_adapter_is_loaded_on_every_engine_of_the_pool(
     make_raw: MakeRaw, engines: tuple[RawEngine, RawEngine]
 ) -> None:
-    """A call for it may go to any of them; who may only call a model may not change them."""
+    """A call for it may go to any of them; a client that may only call a model may not change
+    engines."""
     bench = await make_raw(*engines, access=Access("c:call:c-secret a:admin+call:a-secret"))
     for engine in engines:
         engine.reply = answering(whole({}))

@@ -1,4 +1,5 @@
-"""Each provider's request as it leaves the gateway: address, key, body. Nothing shows the key."""
+"""Tests of each provider's request as sent by the gateway: address, key and body, with the key
+never shown."""
 
 import json
 from typing import Any
@@ -59,7 +60,7 @@ CASES: list[tuple[dict[str, Any], str, dict[str, str], dict[str, Any], set[str]]
 
 
 def model_at(url: str, **said: Any) -> tuple[Model, EndpointConfig]:
-    """An entry, read as it is, and its endpoint; a provider's own address becomes `url`."""
+    """Return an entry and its endpoint; a provider's own address is replaced by `url`."""
     if "endpoint" in said:
         said = said | {"endpoint": said["endpoint"].replace("X", url)}
     if said["provider"] in ("vllm", "sglang") or "endpoint" in said:
@@ -92,7 +93,7 @@ async def test_a_providers_request(
     make_raw: MakeRaw,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Path, key and body are what the provider documents; tools go with it."""
+    """Path, key and body follow the provider's documentation; tools are included."""
     async with raw_engine() as engine:
         names = {each.api_key_env for each in PROVIDERS.values() if each.api_key_env}
         for name in {*names, "MY_KEY"}:
@@ -114,7 +115,7 @@ async def test_a_providers_request(
 
 
 async def no_key_shown(bench: Bench) -> None:
-    """Neither in what the gateway says of itself, nor in what it records."""
+    """Check that the key is neither in the gateway's status nor in its records."""
     for view in ("/engines", "/state", "/health", "/metrics"):
         assert KEY not in await (await bench.client.get(view)).text()
     for table in ("calls", "messages", "gateway_events", "artifacts"):
@@ -126,7 +127,7 @@ async def no_key_shown(bench: Bench) -> None:
 async def test_a_key_that_the_endpoint_repeats_is_shown_to_nobody(
     status: int, make_raw: MakeRaw, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """An error that quotes the rejected key would carry it into the attempts' table and reports;
+    """An error that quotes the rejected key would put it into the attempts' table and reports;
     control characters of an error page would reach the terminal."""
     monkeypatch.setenv("MY_KEY", KEY)
     async with raw_engine() as engine:
@@ -146,7 +147,8 @@ async def test_a_key_that_the_endpoint_repeats_is_shown_to_nobody(
 
 @given(body=st.binary(max_size=80), key=st.text("ab1", min_size=1, max_size=40))
 def test_without_its_key_a_body_keeps_its_length(body: bytes, key: str) -> None:
-    """So the answer's Content-Length stays true; a placeholder of a key is a word as any other."""
+    """The response's Content-Length stays correct; a key that is only a placeholder is an ordinary
+    word."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("MY_KEY", key)
         config = EndpointConfig(url="http://127.0.0.1:1", api_key_env="MY_KEY")
@@ -182,7 +184,7 @@ async def test_azures_deployments_have_the_version_in_the_query(
 async def test_claude_is_asked_natively_with_its_own_header(
     make_raw: MakeRaw, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """One entry serves both protocols; a vLLM with a key takes messages with a bearer token."""
+    """One entry serves both protocols; a vLLM with a key accepts messages with a bearer token."""
     for name in ("ANTHROPIC_API_KEY", "MY_KEY"):
         monkeypatch.setenv(name, KEY)
     found = []
@@ -220,7 +222,8 @@ async def test_what_a_model_thought_is_recorded_for_harnesses_too(raw: Bench, th
 def test_a_path_keeps_its_end_wherever_the_api_begins(
     path: bytes, begins: str, query: dict[str, str]
 ) -> None:
-    """What is below /v1 is below the API's own beginning; one question mark, no spaces."""
+    """The part below /v1 is appended to the API's base path, with one question mark and no
+    spaces."""
     config = EndpointConfig(url="http://h", api_path=begins, query=query)
     there = PrefixedOrigin(config).there(path)
     assert there.startswith(begins.rstrip("/").encode() + path.removeprefix(b"/v1"))
@@ -229,6 +232,6 @@ def test_a_path_keeps_its_end_wherever_the_api_begins(
 
 
 def test_a_plain_endpoint_costs_nothing_more() -> None:
-    """The hot path is as it was: no translation where there is nothing to translate."""
+    """The hot path has no translation step where there is nothing to translate."""
     plain = Endpoint.make(EndpointConfig(url="http://h/v1"))
     assert type(plain.origin) is not PrefixedOrigin

@@ -1,4 +1,4 @@
-"""Garbage of a gateway that is never idle is collected before it takes much memory."""
+"""Tests that garbage of a gateway that is never idle is collected before it uses much memory."""
 
 import gc
 import time
@@ -8,14 +8,15 @@ from tutti.tasks.serving.gateway.core import COLLECT_S, GROWN, GROWN_BLOCKS, Pul
 
 
 class Cycle:
-    """Refers to itself: only a collection frees it."""
+    """Object that refers to itself, so only garbage collection frees it."""
 
     def __init__(self) -> None:
         self.itself = self
 
 
 def test_garbage_is_collected_when_memory_has_grown_though_calls_wait() -> None:
-    """It was collected once an hour: 300 bytes a fuzzed request, half a gigabyte in that time."""
+    """Garbage used to be collected once an hour: at 300 bytes per fuzzed request, that was half a
+    gigabyte."""
     gc.collect()  # that of other tests
     pulse, now = Pulse(), time.monotonic()
     garbage = Cycle()

@@ -1,4 +1,5 @@
-"""A provider's limits a minute, the pause that an engine may ask for, and too many programs."""
+"""Tests of a provider's rate limits per minute, the pause that an engine requests, and a limit on
+the number of programs."""
 
 import asyncio
 import time
@@ -17,8 +18,8 @@ from tutti.tasks.serving.scheduling import EngineState, Policy, Scheduler, Sched
 
 
 async def test_calls_a_minute_are_kept_below_a_providers_limit(make_raw: MakeRaw) -> None:
-    """They leave one by one at the rate, woken by a timer and not by the next call; a cell's change
-    brings no second allowance."""
+    """Calls are sent one by one at the rate, by a timer and not by the next call; a change of cell
+    gives no second allowance."""
     bench = await make_raw(endpoint={"requests_per_minute": 240, "measure": False})
     at = list[float]()
 
@@ -52,7 +53,7 @@ async def test_calls_a_minute_are_kept_below_a_providers_limit(make_raw: MakeRaw
     ],
 )
 def test_a_pause_is_kept_up_to_a_bound(value: bytes, pause_s: float | None) -> None:
-    """Beyond it the endpoint is asked again after a minute; before, it was paused for 600 s."""
+    """After the bound the endpoint is tried again in a minute; it used to be paused for 600 s."""
     assert retry_after_s([(b"Retry-After", value)]) == pause_s
 
 
@@ -72,7 +73,7 @@ async def test_the_longest_idle_goes_when_there_are_too_many(make_raw: MakeRaw) 
 
 
 def test_idle_programs_are_kept_in_order() -> None:
-    """So that neither the oldest nor the expired are searched for among all."""
+    """The oldest and the expired are therefore found without a search of all."""
     scheduler = Scheduler(Policy(), SchedulerLimits(idle_lease_s=10.0, programs=2))
     scheduler.add_engine(EngineState("e"), 0.0)
     calls = {}

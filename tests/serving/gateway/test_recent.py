@@ -1,4 +1,4 @@
-"""A repeated call id is refused for as long as it is remembered."""
+"""Tests that a repeated call id is refused for as long as it is remembered."""
 
 from unittest import mock
 
@@ -13,7 +13,7 @@ KEPT, SLOTS = 20, 16
 
 @given(st.lists(st.integers(0, 60), max_size=200))
 def test_the_ids_of_the_last_two_halves_are_known(numbers: list[int]) -> None:
-    """As two sets of `KEPT` / 2 would, however the hashes fall into the slots."""
+    """The reference is two sets of `KEPT` / 2, for any distribution of hashes over the slots."""
     newer, older = set[int](), set[int]()
     with mock.patch.multiple(request, IDS_KEPT=KEPT, ID_SLOTS=SLOTS):
         ids = RecentIds()

@@ -1,4 +1,5 @@
-"""The official clients, unchanged, through the gateway: OpenAI's and Anthropic's, both kinds."""
+"""Tests of the official, unchanged clients of OpenAI and Anthropic through the gateway, blocking
+and async."""
 
 import asyncio
 import json
@@ -48,7 +49,7 @@ def piece(delta: Mapping[str, Any], finish: str | None = None) -> bytes:
 
 
 async def openais(asked: ReceivedRequest, wire: Wire) -> None:
-    """A stub of a chat endpoint: a call where tools are offered, else a few words."""
+    """Act as a chat endpoint: reply with a call if tools are given, else with a few words."""
     if asked.json().get("stream"):
         words = [piece({"role": "assistant", "content": w}) for w in ("Good", " day", "!")]
         await streaming(*words, piece({}, "stop"), DONE)(asked, wire)
@@ -59,7 +60,7 @@ async def openais(asked: ReceivedRequest, wire: Wire) -> None:
 
 
 async def anthropics(asked: ReceivedRequest, wire: Wire) -> None:
-    """A stub of a messages endpoint: a call where tools are offered, else a few words."""
+    """Act as a messages endpoint: reply with a call if tools are given, else with a few words."""
     message: dict[str, Any] = {"id": "m1", "type": "message", "role": "assistant", "model": "m"}
     message |= {"stop_reason": "end_turn", "stop_sequence": None, "usage": CLAUDE_USAGE}
     if asked.json().get("stream"):
@@ -116,7 +117,8 @@ async def ask_openai_async(url: str) -> list[Any]:
 
 
 async def test_openais_clients(raw: Bench) -> None:
-    """Words, tool calls and streams, as if there were no gateway; all of it is recorded."""
+    """Text, tool calls and streams are the same as without a gateway, and everything is
+    recorded."""
     raw.engine.reply = openais
     found = await asyncio.to_thread(ask_openai, base(raw, "sync"))
     assert found[0] == "Good day!"
@@ -163,7 +165,7 @@ async def ask_anthropic_async(url: str) -> list[Any]:
 
 
 async def test_anthropics_clients(make_raw: MakeRaw, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The native protocol to an entry of the registry, whose key takes the place of theirs."""
+    """The native protocol is used for a registry entry, whose key replaces the client's."""
     monkeypatch.setenv("ANTHROPIC_API_KEY", "the-real-key")
     model = Model(provider="anthropic", context_tokens=200_000)
     bench = await make_raw(

@@ -1,5 +1,5 @@
-"""What a released program has spent: over all pools, and of judges, users and experts apart; and
-what is known of it where an endpoint reports no usage."""
+"""Tests of a released program's spending: over all pools, separately for judges, users and experts,
+and where an endpoint reports no usage."""
 
 import asyncio
 import json
@@ -24,8 +24,8 @@ ASKED += [("m", "somebody")]
 
 
 async def test_what_a_program_spent_by_role(catalog: storage.Catalog) -> None:
-    """An agent in one pool and its user in another: the release tells both, and each's part. A
-    role that is none of ours is the agent's."""
+    """The agent is in one pool and its user in another: the release reports both parts. An unknown
+    role counts as the agent's."""
     double = EngineDouble()
     async with TestServer(double.application()) as server:
         url = str(server.make_url("")).rstrip("/")
@@ -52,7 +52,7 @@ async def test_what_a_program_spent_by_role(catalog: storage.Catalog) -> None:
 
 
 async def test_waits_in_two_pools_at_once_count_once(catalog: storage.Catalog) -> None:
-    """A program waits for both until they fail; by its clock, by its release and by its attempt."""
+    """A program waits for both until they fail; its clock, its release and its attempt agree."""
     double, asked, go_on = EngineDouble(), list[Any](), asyncio.Event()
 
     async def fail_later(_: web.Request, body: dict[str, Any]) -> web.StreamResponse:
@@ -117,7 +117,7 @@ async def failing(_: web.Request, body: dict[str, Any]) -> web.StreamResponse:
 async def test_an_unknown_cost_is_not_zero(
     catalog: storage.Catalog, reply: Any, prices: Prices | None, usd: float | None
 ) -> None:
-    """In the header, in what the program spent, in `calls` and in `attempts`."""
+    """The header, the program's spending, `calls` and `attempts` agree."""
     double = EngineDouble()
     double.reply = reply
     async with TestServer(double.application()) as server:
@@ -175,7 +175,8 @@ async def test_an_auxiliary_call_of_unknown_cost_makes_its_programs_unknown(
 async def test_a_budget_ends_where_no_usage_is_reported(
     catalog: storage.Catalog, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """It counts an estimate that is not too low, says so once, and prints no exact sum."""
+    """The budget uses a conservative estimate; a warning is logged once, and no exact sum is
+    shown."""
     double = EngineDouble()
     double.reply = silent
     answer_usd = float(len(json.dumps(completion("hi", usage={}))))

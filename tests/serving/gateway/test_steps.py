@@ -1,4 +1,4 @@
-"""Calls of agents that do not number them are numbered in the order in which they arrive."""
+"""Tests that calls of agents that do not number them are numbered in the order of arrival."""
 
 import asyncio
 from pathlib import Path
@@ -14,7 +14,7 @@ def steps(rows: list[dict[str, Any]], program: str) -> list[int]:
 
 
 async def test_calls_at_once_have_numbers_of_their_own(raw: Bench) -> None:
-    """Though their answers come in another order, and one of them fails."""
+    """This holds if their responses come in another order and one of them fails."""
     gate = asyncio.Event()
 
     async def reply(asked: Any, wire: Any) -> None:

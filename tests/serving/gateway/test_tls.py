@@ -1,4 +1,5 @@
-"""Endpoints behind TLS: the certificate is checked; an authority of one's own comes by variable."""
+"""Tests of endpoints behind TLS: the certificate is checked, and a private authority is set by a
+variable."""
 
 import ssl
 from collections.abc import AsyncIterator
@@ -25,7 +26,7 @@ from tutti.tasks.serving.wire import NoAnswer
 
 @pytest.fixture(scope="module")
 def certificate(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A self-signed certificate of 127.0.0.1, with its key in one file."""
+    """Return a self-signed certificate of 127.0.0.1, with its key in one file."""
     key = ec.generate_private_key(ec.SECP256R1())
     name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "test")])
     now = datetime.now(UTC)
@@ -87,7 +88,7 @@ async def test_calls_go_through_tls_with_an_authority_of_ones_own(
 async def test_agents_call_a_gateway_elsewhere_through_tls(
     certificate: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Over one connection; without its authority there is no answer, and nothing was sent."""
+    """One connection is used; without its authority there is no response, and nothing is sent."""
     monkeypatch.setenv("SSL_CERT_FILE", str(certificate))
     async with behind_tls(certificate) as (double, url):
         url = url.removesuffix("/v1")

@@ -1,4 +1,4 @@
-"""GPUs become rows by a stand-in for the module pynvml."""
+"""Tests of GPU rows with a fake of the module pynvml."""
 
 import sys
 from datetime import UTC, datetime
@@ -13,10 +13,10 @@ AT = datetime(2026, 11, 21, tzinfo=UTC)
 
 
 class FakeNvml:
-    """As many GPUs as `busy` has numbers; number n has n GB in use and draws 100 n W."""
+    """Fake with one GPU per number in `busy`; number n has n GB in use and draws 100 n W."""
 
     class NVMLError(Exception):
-        """What NVML says went wrong."""
+        """Error of NVML."""
 
     def __init__(self, *busy: int, driver: bool = True, power: bool = True) -> None:
         self.busy, self.driver, self.power = busy, driver, power
@@ -49,7 +49,7 @@ class FakeNvml:
 
 
 def test_each_gpu_has_its_rows() -> None:
-    """Percent, bytes and watts, under names that tell the GPUs apart."""
+    """The rows have percent, bytes and watts, under names that identify the GPU."""
     sampler = GpuSampler("engine:1", FakeNvml(97, 40))
     rows = sampler.rows(AT, "c")
     assert sampler.absent == ""
@@ -105,7 +105,7 @@ def test_the_driver_is_let_go_of_once() -> None:
 
 
 def test_the_window_summary_knows_them(catalog: storage.Catalog) -> None:
-    """gpu_util_mean is the mean over GPUs, in percent, as of an imported log."""
+    """gpu_util_mean is the mean over GPUs in percent, as for an imported log."""
     rows = GpuSampler("e", FakeNvml(90, 50)).rows(AT, "c")
     call = {"cell_id": "c", "call_id": "1", "sent_at": AT}
     storage.commit(catalog, {"server_metrics": rows, "calls": [call]})

@@ -1,4 +1,5 @@
-"""Prometheus text becomes series, and series rows and samples of an engine."""
+"""Tests of Prometheus text converted to series, and of series converted to rows and engine
+samples."""
 
 import math
 import re
@@ -44,7 +45,7 @@ def test_a_value_comes_back_as_it_was_written(value: float) -> None:
 
 @pytest.mark.parametrize(("text", "value"), [("1e-05", 1e-05), ("1.5e+06", 1.5e6), ("2E3", 2e3)])
 def test_exponents_are_read(text: str, value: float) -> None:
-    """ThunderAgent's pattern ends before the exponent: a nearly empty cache is full to it."""
+    """ThunderAgent's pattern ends before the exponent, so it reads a nearly empty cache as full."""
     line = f'{KV}{{engine="0"}} {text}'
     reference = re.search(r"vllm:kv_cache_usage_perc\{[^}]*\}\s+([\d.]+)", line)
     assert reference is not None and float(reference.group(1)) != value
@@ -52,7 +53,8 @@ def test_exponents_are_read(text: str, value: float) -> None:
 
 
 def test_every_rank_counts() -> None:
-    """ThunderAgent reads the first line of a series: of three ranks behind a URL it knows one."""
+    """ThunderAgent reads only the first line of a series, so it misses two of three ranks behind a
+    URL."""
     lines = [f'{HITS}{{engine="{rank}"}} {10 * (rank + 1)}' for rank in range(3)]
     lines += [f'vllm:num_requests_running{{engine="{rank}"}} {rank}' for rank in range(3)]
     lines += [f'{KV}{{engine="{rank}"}} {share}' for rank, share in enumerate((0.2, 0.4))]
@@ -117,7 +119,7 @@ def test_a_kept_series_without_a_number_is_an_error(line: str) -> None:
 
 @pytest.mark.parametrize("value", ["NaN", "+Inf", "-Inf"])
 def test_a_number_that_means_nothing_is_left_out_with_a_reason(value: str) -> None:
-    """All ranks of it: the sum of the others would look like a counter that went back."""
+    """All its ranks are left out, because the sum of the others would look like a counter reset."""
     text = f'{HITS}{{engine="0"}} 4\n{HITS}{{engine="1"}} {value}\n{KV} 0.5\n'
     text += f'{TTFT}_bucket{{le="+Inf"}} 3\n{TTFT}_sum {value}\n{TTFT}_count 3\n'
     page = read_page(text)
@@ -132,7 +134,8 @@ def test_the_requests_of_a_priority_are_not_added_to_those_of_all() -> None:
 
 
 def test_a_real_page_of_vllm() -> None:
-    """46 requests of the pocket model; its figures as they are on the page."""
+    """The page was recorded after 46 requests of the pocket model; the figures are those on the
+    page."""
     page = read_page(REAL)
     assert page.left_out == ()
     assert page.started_at == 1.7952572776e09
@@ -152,7 +155,8 @@ def test_the_series_the_macros_ask_for_are_kept() -> None:
 
 
 def test_a_page_of_a_hundred_kilobytes_takes_a_moment() -> None:
-    """0.5 ms where this was written, of each second; ten times that is still no load."""
+    """Parsing took 0.5 ms of each second when this was written; ten times that is still
+    negligible."""
     lines = [line for line in REAL.splitlines() if line.startswith("vllm:")]
     page = REAL + "\n".join(line.replace('engine="0"', 'engine="1"') for line in lines)
     assert len(page) > 90_000
@@ -171,7 +175,8 @@ AT = datetime(2026, 11, 21, tzinfo=UTC)
 
 
 def page(*ranks: Sequence[float], started: float | None = None, tokens: float = 0) -> str:
-    """What engines say that observed so many times to first token, each rank its own."""
+    """Return the page of engines with this number of observed times to first token, separately for
+    each rank."""
     lines = [f"vllm:prompt_tokens_total {tokens}"]
     lines += [] if started is None else [f"process_start_time_seconds {started}"]
     for rank, observed in enumerate(ranks):
@@ -202,7 +207,8 @@ def test_rows_are_of_the_table(catalog: storage.Catalog) -> None:
 
 
 def test_each_bucket_has_what_was_new_in_it() -> None:
-    """Not cumulative over `le`, not since the start; the first page is what they count from."""
+    """The values are not cumulative over `le` or since the start; the first page is the
+    baseline."""
     sampler = MetricsSampler("e")
     assert buckets(sampler, page([0.05, 0.2, 3])) == dict.fromkeys(EDGES, 0.0)
     assert buckets(sampler, page([0.05, 0.2, 3, 0.3, 0.4, 9])) == {"0.5": 2.0, "+Inf": 1.0}
@@ -222,7 +228,7 @@ def test_counters_stay_cumulative() -> None:
 
 
 def test_a_cell_counts_from_its_own_first_page() -> None:
-    """What was observed before it began is not its own; and it knows all edges again."""
+    """Observations from before its start are not counted, and all edges are listed again."""
     sampler = MetricsSampler("e")
     buckets(sampler, page([0.2]), "a")
     assert buckets(sampler, page([0.2] * 5), "b") == dict.fromkeys(EDGES, 0.0)
@@ -238,14 +244,14 @@ def test_ranks_add_up_and_a_new_one_counts_from_its_beginning() -> None:
 
 
 def test_a_histogram_that_appears_later_gives_its_edges_then() -> None:
-    """Labelled series are not on the page before they were first used."""
+    """Labelled series are missing on the page until their first use."""
     sampler = MetricsSampler("e")
     assert buckets(sampler, page()) == {}
     assert buckets(sampler, page([0.2])) == {"0.1": 0.0, "0.5": 1.0, "1.0": 0.0, "+Inf": 0.0}
 
 
 def test_an_engine_that_started_anew_counts_from_zero() -> None:
-    """Every observation of the new process is new, also where a bucket is fuller than before."""
+    """Every observation of the new process is new, also if a bucket has more than before."""
     sampler = MetricsSampler("e")
     buckets(sampler, page([0.05, 7, 7, 7, 7]))
     assert buckets(sampler, page([0.05, 0.05, 7])) == {"0.1": 2.0, "+Inf": 1.0}
@@ -278,7 +284,7 @@ def test_a_counter_that_went_back_is_a_restart_too() -> None:
 
 
 def test_a_histogram_left_out_once_has_lost_nothing() -> None:
-    """Its sum was NaN on a page; its buckets go on from where they were."""
+    """The histogram's sum was NaN on one page; its buckets continue from their earlier values."""
     sampler = MetricsSampler("e")
     buckets(sampler, page([0.2]))
     assert buckets(sampler, page([0.2, 0.2]) + f"\n{TTFT}_sum NaN") == {}
@@ -286,7 +292,8 @@ def test_a_histogram_left_out_once_has_lost_nothing() -> None:
 
 
 def test_percentiles_of_any_window_are_right(catalog: storage.Catalog) -> None:
-    """From pages to SQL: within a bucket of what numpy says, over a restart in the middle."""
+    """From pages to SQL, they are within a bucket of numpy's values, across a restart in the
+    middle."""
     rng = np.random.default_rng(3)
     sampler, running, seen = MetricsSampler("e"), list[float](), list[list[float]]()
     rows: list[dict[str, Any]] = []

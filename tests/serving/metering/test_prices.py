@@ -1,4 +1,5 @@
-"""The price book is checked as a whole; the list has the current day's prices."""
+"""Tests that the price file is validated as a whole and that the list has the current day's
+prices."""
 
 from datetime import UTC, datetime, timedelta, timezone
 from pathlib import Path
@@ -51,7 +52,7 @@ def test_without_a_discount_cached_tokens_cost_what_others_do(tmp_path: Path) ->
 
 
 def test_what_the_book_does_not_list_has_no_price(tmp_path: Path) -> None:
-    """Neither an unknown model, nor a day before the first price: it is not free of charge."""
+    """An unknown model and a day before the first price have no price, which does not mean free."""
     book = read_price_book(book_at(tmp_path, GOOD))
     assert find_price(book, "other", datetime(2026, 11, 21, tzinfo=UTC)) is None
     assert find_price(book, "once", datetime(2025, 12, 31, tzinfo=UTC)) is None
@@ -147,14 +148,14 @@ def test_a_price_is_that_of_the_moment() -> None:
 
 
 def test_what_the_book_does_not_say_is_none() -> None:
-    """An unknown model, one whose first price is to come, and no book at all."""
+    """The cases are an unknown model, one with a future first price, and no price file."""
     prices = PriceList(BOOK, lambda: at(2026, 6, 1))
     assert (prices.of("nope"), prices.of("later"), prices.of("")) == (None, None, None)
     assert PriceList(None).of("m") is None
 
 
 def test_the_book_is_gone_through_once_a_day(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Clients choose the names that are asked for: they neither cost a search nor any memory."""
+    """Clients choose the requested names, which cost neither a search nor memory."""
     searches: list[str] = []
     real = find_price
 

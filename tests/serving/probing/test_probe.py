@@ -1,4 +1,5 @@
-"""What small calls say of a model: each property seen, and each way that it can be wrong."""
+"""Tests of probing a model with small calls: each property, and each way in which it can be
+wrong."""
 
 import json
 from collections.abc import AsyncIterator
@@ -17,7 +18,7 @@ GOOD_CALL = CALL | {"function": {"name": "get_weather", "arguments": '{"city": "
 
 
 class Server(EngineDouble):
-    """A model that does all that is asked; `wrong` changes one answer."""
+    """Model with all properties; `wrong` changes one response."""
 
     def __init__(self, **wrong: Any) -> None:
         super().__init__()
@@ -115,10 +116,11 @@ async def test_what_is_wrong_is_said_with_what_mends_it(
 
 
 class SmallVocabulary(Server):
-    """Counts two tokens for three characters, and refuses a prompt longer than its context."""
+    """Server that counts two tokens for three characters and refuses a prompt longer than its
+    context."""
 
     async def answer(self, request: web.Request, body: dict[str, Any]) -> web.StreamResponse:
-        """With usage by the prompt's length; a prompt that came before is in its cache."""
+        """Respond with usage by the prompt's length; a repeated prompt counts as cached."""
         tokens = len(body["messages"][0]["content"]) * 2 // 3
         if tokens > MODEL.context_tokens:
             return web.json_response({"error": {"message": f"{tokens} tokens"}}, status=400)
@@ -130,7 +132,8 @@ class SmallVocabulary(Server):
 
 
 async def test_the_prompt_that_is_sent_again_fits_any_vocabulary(servers: Any) -> None:
-    """Its sentences are counted by the model's own tokens; the rest of the context is left."""
+    """The prompt's sentences are counted in the model's own tokens; the rest of the context is not
+    used."""
     server = SmallVocabulary()
     found = (await servers(server))["prefix cache"]
     assert found.status == "ok", found

@@ -1,4 +1,4 @@
-"""What each policy promises; `test_properties` holds it to that, whatever the order of events."""
+"""Invariants of each policy, which `test_properties` checks for any order of events."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -9,7 +9,7 @@ from tutti.tasks.serving.scheduling import POLICIES, Policy
 
 @dataclass(frozen=True)
 class Case:
-    """A policy with options, and what it promises."""
+    """Policy with options, and its invariants."""
 
     policy: str
     options: Mapping[str, Any] = field(default_factory=dict)

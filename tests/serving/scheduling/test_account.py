@@ -1,4 +1,4 @@
-"""`adaptive`'s account of an engine: what ended programs leave in the cache, and for how long."""
+"""Tests of `adaptive`'s account of an engine: cached tokens of ended programs, and for how long."""
 
 import pytest
 
@@ -11,7 +11,8 @@ CAPACITY = 1000
 
 @pytest.fixture
 def account() -> Account:
-    """A program of 500 tokens that is idle since 10 s; one of 300 tokens ended at 20 s."""
+    """Return an account with a program of 500 tokens, idle since 10 s, and one of 300 tokens that
+    ended at 20 s."""
     account = Account(EngineState("e", CAPACITY, block_tokens=1))
     for name, tokens in (("idle", 500), ("over", 300)):
         place = Place(Program(name, 0.0), account, 0.0)
@@ -25,7 +26,8 @@ def account() -> Account:
 
 
 def looked_back(account: Account, now: float, idle_s: float, times: int = 40 * LOOKS) -> float:
-    """The tokens that ended programs left, by as many looks as the average needs."""
+    """Return the tokens left by ended programs after the number of samples that the average
+    needs."""
     for _ in range(times):
         account.look_back(now, idle_s)
     return account.lingering_tokens
@@ -34,7 +36,7 @@ def looked_back(account: Account, now: float, idle_s: float, times: int = 40 * L
 def test_tokens_of_ended_programs_lie_in_the_cache_until_idle_ones_are_used(
     account: Account,
 ) -> None:
-    """The engine evicts the idle program's prefix first, so the room is smaller by them."""
+    """The engine evicts the idle program's prefix first, so the room is smaller by these tokens."""
     assert account.held_tokens == 500
     assert looked_back(account, 30.0, 100.0, times=1) == pytest.approx(300 / LOOKS)
     assert looked_back(account, 30.0, 100.0) == pytest.approx(300)
@@ -76,7 +78,7 @@ def test_a_place_that_is_left_takes_its_demand_along() -> None:
 
 
 def test_demand_is_none_without_places() -> None:
-    """Whatever the sum lost in rounding: 0.1 + 0.2 - 0.1 - 0.2 is not 0."""
+    """This holds despite rounding: 0.1 + 0.2 - 0.1 - 0.2 is not 0."""
     account = Account(EngineState("e", CAPACITY, block_tokens=1))
     for tokens in (0.1, 0.2):
         place = Place(Program(str(tokens), 0.0), account, 0.0)

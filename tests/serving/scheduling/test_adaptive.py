@@ -1,6 +1,7 @@
-"""`adaptive` by hand: who goes ahead of whom, whose place is taken, and what a new figure changes.
+"""Tests of `adaptive` on manual examples: order of calls, revoked slots, and the effect of new
+figures.
 
-How much it earns is tested on simulated engines (`tests/serving/simulation/test_adaptive.py`).
+Its gain is tested on simulated engines (`tests/serving/simulation/test_adaptive.py`).
 """
 
 import pytest
@@ -17,7 +18,8 @@ from tutti.tasks.serving.scheduling.reasons import LEASE_ENDED
 
 
 def world(capacity: int) -> World:
-    """One engine, after a program whose context did not grow: the forecast is what is held now."""
+    """Return one engine after a program whose context did not grow: the forecast equals the held
+    tokens."""
     place = World(Adaptive(), capacity)
     for _ in range(2):
         place.step("before", 100)
@@ -26,7 +28,7 @@ def world(capacity: int) -> World:
 
 
 def test_a_smaller_call_goes_ahead_for_a_while() -> None:
-    """Until the first has waited `patience_s`; then no call overtakes it."""
+    """This ends when the first call has waited `patience_s`; then no call overtakes it."""
     place = world(1000)
     runs, first = place.arrive("a", 600), place.arrive("b", 800)
     place.now = PATIENCE_LEAST_S
@@ -51,8 +53,8 @@ def test_a_place_is_taken_from_an_idle_program_once_another_has_waited_too_long(
 def test_nothing_is_held_where_a_found_prefix_saves_little_of_a_calls_time(
     context_tokens: int, keep_s: float
 ) -> None:
-    """The cache takes 10 s to fill and programs come back after 0.1 s: by that alone they are kept.
-    Of a call's second, 100 tokens save a hundredth, and 10,000 the whole."""
+    """The cache takes 10 s to fill and programs return after 0.1 s, so by that alone they would be
+    held. Of a call's second, 100 tokens save a hundredth, and 10,000 save all of it."""
     policy = Adaptive()
     place = World(policy, 100_000)
     place.engines[0].prefill_token_s = 1e-4
@@ -67,7 +69,7 @@ def test_nothing_is_held_where_a_found_prefix_saves_little_of_a_calls_time(
 
 
 def test_where_nothing_is_held_the_engine_alone_decides() -> None:
-    """Calls go to it though their contexts do not fit beside each other."""
+    """Calls are sent to it although their contexts do not fit together."""
     place = world(1000)
     assert isinstance(place.policy, Adaptive)
     place.policy.keep_s = 0.0
@@ -75,7 +77,7 @@ def test_where_nothing_is_held_the_engine_alone_decides() -> None:
 
 
 def test_what_of_a_prompt_could_be_found_is_a_mean_over_calls() -> None:
-    """Of the first none; then the 100 and the 200 tokens of the call before."""
+    """The first call has none, then the 100 and the 200 tokens of the previous call."""
     policy = Adaptive()
     place = World(policy, 10_000)
     for tokens, reusable in ((100, 0.0), (200, 100.0), (300, 150.0)):
@@ -114,7 +116,8 @@ def test_a_context_of_less_than_a_block_is_not_expected_in_the_cache() -> None:
 
 
 def test_a_program_is_taken_for_ended_far_beyond_the_longest_gap() -> None:
-    """Four times as long; one that has a call, and one away for less, are not."""
+    """The limit is four times that gap; a program with a call, or away for less, does not count as
+    ended."""
     policy = Adaptive()
     for name, idle_since in (("busy", None), ("away", 100.0)):
         program = Program(name, 0.0, calls_done=2, idle_since=idle_since)
@@ -130,7 +133,7 @@ def test_a_program_is_taken_for_ended_far_beyond_the_longest_gap() -> None:
 
 
 def test_programs_that_never_came_back_fade_like_the_gaps() -> None:
-    """512 gaps are kept, so of those lost as many are forgotten as of the gaps."""
+    """512 gaps are kept, so lost programs are forgotten at the same rate as gaps."""
     policy = Adaptive()
     World(policy, 1000)
     policy._lost = 64.0
@@ -156,7 +159,7 @@ def test_an_ended_call_leaves_what_its_context_holds_booked() -> None:
 
 
 def test_released_programs_are_counted_as_ended_and_others_only_if_they_lost_their_place() -> None:
-    """A program whose lease ended may go on; its length is not known."""
+    """A program whose lease expired may continue, so its length is unknown."""
     place = world(1000)
     policy = place.policy
     assert isinstance(policy, Adaptive) and policy.forecast._ended == 1

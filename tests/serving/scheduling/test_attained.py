@@ -1,4 +1,4 @@
-"""Least attained service: levels, their order, starvation, and room."""
+"""Tests of least attained service: levels, their order, starvation, and room."""
 
 import pytest
 
@@ -55,7 +55,7 @@ def test_the_first_is_not_overtaken_for_being_large() -> None:
 
 
 def test_who_waits_long_for_its_service_counts_as_new() -> None:
-    """After 5 times the 10 s that it was served, and from then on in its old turn."""
+    """This happens after 5 times its 10 s of service; later calls have their normal level again."""
     place = world(1000)
     serve(place, "long", 10.0)
     blocker, (long, *_) = hold(place, "long")

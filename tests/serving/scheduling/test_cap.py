@@ -1,4 +1,4 @@
-"""`cap`: places, their order, and who gives one up."""
+"""Tests of `cap`: slots, their order, and their release."""
 
 from collections.abc import Iterator
 
@@ -28,8 +28,9 @@ def end(place: World, name: str) -> None:
 def test_the_limit_and_the_order_of_arrival_are_kept(
     limit: int, events: list[tuple[str, str]]
 ) -> None:
-    """After every event: never above the limit, no free place while one waits, first come first
-    served, checked against a list that is the queue by definition."""
+    """After every event the number of programs is within the limit, no slot is free while one
+    waits, and service is first come first served, checked against a list that is the queue by
+    definition."""
     place, inside, queue = World(CapPolicy(limit), None), list[str](), list[str]()
     for event, name in events:
         if event == "arrive":
@@ -52,7 +53,8 @@ def test_the_limit_and_the_order_of_arrival_are_kept(
 
 @given(st.integers(1, 5), st.lists(PROGRAMS, unique=True, max_size=8))
 def test_everyone_who_waits_is_admitted_in_the_end(limit: int, names: list[str]) -> None:
-    """Releasing those inside, oldest first, lets every program in exactly once, in order."""
+    """Releasing the admitted programs, oldest first, admits every program exactly once, in
+    order."""
     place = World(CapPolicy(limit), None)
     calls = [place.arrive(name) for name in names]
     assert list(_drain(place, calls)) == names
@@ -69,7 +71,7 @@ def _drain(place: World, calls: list[Call]) -> Iterator[str]:
 
 
 def test_a_program_keeps_its_place_between_calls() -> None:
-    """Its prefix stays in the engine's cache only if no other program takes its place."""
+    """The program's prefix stays in the engine's cache only if no other program takes its slot."""
     place = World(CapPolicy(1), None)
     place.step("a", 100)
     held = place.arrive("b")
@@ -79,7 +81,7 @@ def test_a_program_keeps_its_place_between_calls() -> None:
 
 
 def test_giving_up_a_wait_gives_up_the_turn() -> None:
-    """A client that went away must not take a place later; one that calls again keeps its turn."""
+    """A client that disconnected must not get a slot later; one that calls again keeps its turn."""
     place = World(CapPolicy(1), None)
     first, gone, stays, third = (place.arrive(name) for name in "abbc")
     place.scheduler.withdraw(gone, 1.0, CLIENT_GONE)

@@ -1,4 +1,4 @@
-"""Continuum: pins by both rules, the order of waiting calls, and what ends a pin."""
+"""Tests of Continuum: pins by both rules, the order of waiting calls, and the ends of pins."""
 
 from math import log
 
@@ -123,7 +123,7 @@ def test_running_calls_that_outgrow_their_booking_take_pins() -> None:
 
 
 def test_no_pin_after_failures_for_parallel_calls_or_without_room() -> None:
-    """Only the last call of a program pins it, and only what is free."""
+    """Only the last call of a program pins it, and only free tokens are pinned."""
     place = world(1000)
     place.fail(place.arrive("a", 100))
     one, two = place.arrive("b", 100), place.arrive("b", 200)
@@ -172,7 +172,7 @@ def test_the_ttl_of_a_tool_seen_often() -> None:
 
 
 def test_durations_and_names_are_bounded() -> None:
-    """An agent may call its tools what it likes, for as long as it likes."""
+    """An agent chooses the names and durations of its tools."""
     gaps = ToolGaps()
     for number in range(3000):
         gaps.add(f"tool {number}", 5.0)
@@ -183,7 +183,7 @@ def test_durations_and_names_are_bounded() -> None:
 
 
 def test_the_gain_is_measured() -> None:
-    """Waits of programs that came back unpinned, and seconds to prefill."""
+    """The gain consists of waits of programs that returned unpinned and of seconds to prefill."""
     place = world(1000, rule="ttl")
     call = place.arrive("a", 1000)
     place.scheduler.first_token(call, 2.0)
@@ -213,7 +213,7 @@ def test_unknown_rules() -> None:
 
 
 def test_prefilling_is_measured_by_the_tokens_that_were_not_cached() -> None:
-    """Half of 1,000 tokens are found in the cache, so a context of 1,000 costs 4 s and not 2."""
+    """Half of 1,000 tokens are cached, so a context of 1,000 costs 4 s and not 2."""
     place = world(1000, rule="ttl")
     call = place.arrive("a", 1000)
     place.scheduler.first_token(call, 2.0)

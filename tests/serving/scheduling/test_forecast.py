@@ -1,4 +1,4 @@
-"""What is learnt of a run's programs, and how long an idle prefix is worth keeping."""
+"""Tests of what is learnt from a run's programs, and of how long an idle prefix is kept."""
 
 from math import sqrt
 from random import Random
@@ -17,7 +17,7 @@ from tutti.tasks.serving.scheduling.forecast import (
 
 
 def test_the_first_answers_are_believed_at_once() -> None:
-    """Before any has come a call is taken to produce a fixed number; always at most its own."""
+    """Before any response a call is predicted to produce a fixed number, at most its own limit."""
     forecast = Forecast()
     assert [forecast.output(most) for most in (10, 10_000)] == [10, FIRST_OUTPUT]
     forecast.call_ended(50, None)
@@ -47,19 +47,20 @@ def test_the_last_values_are_kept_in_order() -> None:
 
 
 def test_a_profile_begins_with_what_is_held_now() -> None:
-    """And grows by what a call adds, as long as all programs are taken to go on."""
+    """The profile grows by what a call adds as long as all programs are expected to continue."""
     assert Forecast().profile(100, 10.0, 0)[:4] == [100.0, 110.0, 120.0, 130.0]
 
 
 def test_before_any_program_has_ended_only_calls_beyond_the_assumed_may_be_the_last() -> None:
-    """Eight are assumed; a program that has made as many ends with each further call by an eighth.
-    One that has made six is sure to make two more."""
+    """Eight calls are assumed; a program that has made eight ends with each further call with
+    probability 1/8. One that has made six certainly makes two more."""
     assert Forecast().survival(8)[:3] == pytest.approx((1.0, 7 / 8, (7 / 8) ** 2))
     assert Forecast().survival(6)[:5] == pytest.approx((1.0, 1.0, 1.0, 7 / 8, (7 / 8) ** 2))
 
 
 def test_growth_follows_what_calls_add_by_a_thirty_second() -> None:
-    """The first says it whole; what shrinks or is the first call's is left out."""
+    """The first call sets it; calls that shrink the context and first calls of programs are left
+    out."""
     forecast = Forecast()
     assert forecast.growth(100) == 50.0, "half of the context, before any is known"
     forecast.call_ended(1, 32)
@@ -81,7 +82,7 @@ TOKEN_S = 6e-6
 
 
 def seen(price: MissPrice, calls: int, noise_s: float, token_s: float = TOKEN_S) -> MissPrice:
-    """`price` after calls whose time is mostly that of what ran beside them."""
+    """Return `price` after calls whose time is mostly that of concurrent calls."""
     draw = Random(3)
     for _ in range(calls):
         fresh, produced = draw.randint(20, 150), draw.randint(4, 17)
@@ -104,7 +105,7 @@ def test_quiet_calls_show_the_price() -> None:
 
 
 def test_noise_hides_what_an_idle_engine_shows() -> None:
-    """Six hundred calls of a small model cannot tell its price, and in doubt it is high."""
+    """Six hundred calls of a small model cannot determine its price, and in doubt it is high."""
     tokens, worth_s = 100, 0.07 * 0.019
     price = seen(MissPrice(), 600, 0.05)
     in_doubt = price.at_most(1.0)
@@ -122,15 +123,15 @@ for each in range(64):
     ("refill_s", "kept"), [(0.01, False), (0.2, False), (0.3, True), (10.0, True)]
 )
 def test_a_prefix_is_kept_where_that_clearly_pays(refill_s: float, kept: bool) -> None:
-    """Gaps of a tenth of a second: a cache that fills again in twice that is not kept for them, for
-    keeping wastes more of it than the idle prefixes take."""
+    """For gaps of a tenth of a second, a cache that refills in twice that time is not held, because
+    holding wastes more of it than the idle prefixes take."""
     assert (seconds_to_keep(GAPS, 0, refill_s) > 0) == kept
 
 
 @pytest.mark.parametrize(("tokens", "seconds"), [(100, 1.0), (1, 10.0)])
 def test_the_standard_error_by_hand(tokens: int, seconds: float) -> None:
-    """24 differences d of `tokens`, each with a mean squared residual of `seconds` squared before
-    any slope is known: 1 / sqrt(24 d^2 / (2 seconds^2))."""
+    """There are 24 differences d of `tokens`, each with a mean squared residual of `seconds`
+    squared before any slope is known: 1 / sqrt(24 d^2 / (2 seconds^2))."""
     price = MissPrice()
     for number in range(ENOUGH_CALLS + 1):
         price.add(number % 2 * tokens, 0, number % 2 * seconds)
@@ -139,7 +140,7 @@ def test_the_standard_error_by_hand(tokens: int, seconds: float) -> None:
 
 
 def test_calls_of_one_prompt_length_show_no_price_and_no_noise() -> None:
-    """Answers of other lengths that take the same time are no contradiction."""
+    """Responses of different lengths that take the same time are no contradiction."""
     price = MissPrice()
     for number in range(2 * ENOUGH_CALLS):
         price.add(100, number % 5, 1.0)

@@ -1,8 +1,8 @@
-"""Every policy under events in any order: what must hold whatever happens.
+"""Tests of every policy's invariants under events in any order.
 
-A policy that is added gets a line in `cases`. Agents keep to what they announced (answers as long
-as predicted, engines that do not shrink); what is over because a call was moved by a failover is
-let through until its engine has run empty.
+A new policy gets a line in `cases`. Agents keep to their announcements (responses as long as
+predicted, engines that do not shrink); an excess caused by a failover of a call is permitted until
+its engine is empty.
 """
 
 from typing import Any
@@ -44,7 +44,7 @@ def full(engine: EngineState | None) -> bool:
 
 
 class Run:
-    """One list of events, under one policy."""
+    """One list of events under one policy."""
 
     def __init__(self, case: Case) -> None:
         self.case, self.place = case, World(case.make(), *CAPACITIES[:1])
@@ -85,7 +85,7 @@ class Run:
         return engines[which % len(engines)] if engines else None
 
     def arrive(self, which: int, size: int) -> list[Call]:
-        """One of eight programs calls, with up to 1.2 times the smallest engine."""
+        """Let one of eight programs call with up to 1.2 times the smallest engine's capacity."""
         place = self.place
         name = f"{'abcdefgh'[which]}/{len(self.calls)}"
         call, admitted = place.scheduler.arrive(name[0], name, size * 90, size * 10, place.now)
@@ -224,7 +224,7 @@ class Run:
     # What must hold
 
     def look(self) -> None:
-        """The ledger agrees with itself, and the policy keeps its promises."""
+        """Check that the ledger is consistent and the policy's invariants hold."""
         ledger = self.place.ledger
         programs = ledger.programs.values()
         waiting = {name for program in programs for name in program.waiting}
@@ -251,7 +251,7 @@ class Run:
             assert booked <= engine.capacity_tokens or len(engine.running) <= 1
 
     def drain_all(self) -> None:
-        """Engines accept, everybody ends what runs and releases: every wait ends."""
+        """Let engines accept, end all calls and release all programs: every wait must end."""
         self.do("add", 0, 1)
         for number in range(len(self.place.ledger.engines)):
             self.do("accept", number, 1)
@@ -302,7 +302,7 @@ def test_whatever_happens(name: str, steps: list[tuple[str, int, int]]) -> None:
 
 @pytest.mark.parametrize("name", CASES)
 def test_a_crowd_is_served_in_full(name: str) -> None:
-    """Sixty programs of five calls, parallel ones among them, with and without usage."""
+    """There are sixty programs of five calls, some of them parallel, with and without usage."""
     run = Run(CASES[name])
     place = run.place
     left = {f"p{number}": 5 for number in range(60)}

@@ -1,4 +1,4 @@
-"""The queue of the policies that have an order of their own."""
+"""Tests of the queue of policies with their own order."""
 
 from tutti.tasks.serving.scheduling import Call, Program
 from tutti.tasks.serving.scheduling.policy import RankedCalls

@@ -1,4 +1,5 @@
-"""Calls and tokens a minute: never more than the limit, never longer held than it asks."""
+"""Tests of limits of calls and tokens per minute: never exceeded, and no call is held longer than
+necessary."""
 
 from collections.abc import Sequence
 
@@ -21,7 +22,7 @@ def limited(policy: Policy, requests: int | None, tokens: int | None = None) -> 
 
 
 def drive(world: World, gaps: Sequence[float]) -> list[Call]:
-    """Programs of one call come at such intervals and end at once, until none waits any more."""
+    """Let programs of one call arrive at these intervals and end at once, until none waits."""
     calls = list[Call]()
 
     def end(admitted: Sequence[Call]) -> None:
@@ -52,7 +53,8 @@ def drive(world: World, gaps: Sequence[float]) -> list[Call]:
 def test_no_minute_has_more_calls_than_the_limit(
     gaps: list[float], limit: int, policy: str
 ) -> None:
-    """Whenever it begins, under each policy that acts on events; every call goes in the end."""
+    """This holds for any start of the minute and each event-driven policy; every call is admitted
+    in the end."""
     world = limited(make_policy(policy, {"limit": 4} if policy == "cap" else {}), limit)
     sent = [call.admitted for call in drive(world, gaps)]
     times = sorted(at for at in sent if at is not None)
@@ -63,7 +65,8 @@ def test_no_minute_has_more_calls_than_the_limit(
 
 @given(GAPS, st.integers(1000, 50_000))
 def test_no_minute_has_more_tokens_than_the_limit(gaps: list[float], limit: int) -> None:
-    """But for the last call that began in it: what a call will take is not asked beforehand."""
+    """The last call that began in the minute is an exception, because its tokens are not known
+    beforehand."""
     world = limited(Policy(), None, limit)
     times = sorted(call.admitted or 0.0 for call in drive(world, gaps))
     for first in times:
@@ -71,7 +74,7 @@ def test_no_minute_has_more_tokens_than_the_limit(gaps: list[float], limit: int)
 
 
 def test_calls_are_spread_over_the_minute() -> None:
-    """Sixty per minute: one each second, and no call waits if fewer arrive."""
+    """At sixty per minute, one is sent each second, and no call waits if fewer arrive."""
     world = limited(Policy(), 60)
     sent = [call.admitted for call in drive(world, [0.0] * 5)]
     assert sent == pytest.approx([1000.0, 1001.0, 1002.0, 1003.0, 1004.0])
@@ -94,7 +97,8 @@ def test_an_endpoint_without_a_rate_takes_the_others() -> None:
 
 
 def test_a_call_is_charged_what_it_took() -> None:
-    """At first the usual answer, not the whole context that it may fill; then what it was."""
+    """At first it is charged a typical response, not its whole possible context, and then its real
+    usage."""
     world = limited(Policy(), None, 60_000)
     rate = world.ledger.engines["e0"].rate
     assert rate is not None and rate.tokens is not None

@@ -1,4 +1,4 @@
-"""The ledger and the scheduler themselves, under policies that hold nothing or one program."""
+"""Tests of the ledger and the scheduler under policies that hold no call or admit one program."""
 
 from collections.abc import Iterable
 
@@ -57,7 +57,7 @@ def test_the_longest_of_parallel_calls_is_the_context() -> None:
 
 
 def test_the_last_usage_is_the_usage() -> None:
-    """Whatever was streamed before: the account is what the end says."""
+    """The usage at the end replaces that of the stream."""
     place = World(Policy(), 1000)
     call = place.arrive("a", 100, 50)
     place.scheduler.progress(call, 20, 0.5)
@@ -95,7 +95,7 @@ def test_a_call_ends_once() -> None:
 
 
 def test_withdrawing_while_waiting() -> None:
-    """Its program keeps its other calls, and becomes idle with the last of them."""
+    """The call's program keeps its other calls and becomes idle after the last of them."""
     place = World(CapPolicy(1), 1000)
     blocker, one, two = place.arrive("x"), place.arrive("a"), place.arrive("a")
     place.now = 2.0
@@ -184,14 +184,15 @@ def test_a_restart_ages_every_prefix() -> None:
 
 
 def test_a_prompt_is_taken_to_begin_with_all_that_was_before_it() -> None:
-    """Unless the caller reports that a smaller share of it is unchanged."""
+    """The caller may report that a smaller share of it is unchanged."""
     place = World(Policy(), 1000)
     assert place.arrive("a", 100).common == 1.0
     assert place.scheduler.arrive("a", "told", 100, 0, 0.0, common=0.25)[0].common == 0.25
 
 
 def test_a_prefix_may_be_cached_until_the_whole_cache_was_written_since() -> None:
-    """Always if the size of the cache is unknown; never on an engine that left."""
+    """A prefix always may be cached if the size of the cache is unknown, and never on an engine
+    that left."""
     place = World(Policy(), 1000)
     place.step("a", 300)
     program, found = place.program("a"), []
@@ -233,7 +234,7 @@ def test_a_429_puts_a_call_back() -> None:
 
 
 def test_blocks_and_needs() -> None:
-    """Whole blocks; what was produced counts where it is more than predicted."""
+    """Needs are whole blocks; produced tokens count if there are more than predicted."""
     engine = EngineState("e", 100, block_tokens=16)
     assert [engine.blocks(tokens) for tokens in (0, 1, 16, 17)] == [0, 16, 16, 32]
     call = Call("c", Program("p", 0.0), 0.0, 10, 5)
@@ -243,7 +244,7 @@ def test_blocks_and_needs() -> None:
 
 
 def test_policies_are_made_by_name() -> None:
-    """An unknown name or option is an error at once, not at the first call."""
+    """An unknown name or option is an error immediately, not at the first call."""
     assert isinstance(make_policy("cap", {"limit": 3}), CapPolicy)
     known = {"passthrough", "cap", "adaptive", "thunderagent", "continuum"}
     assert set(POLICIES) >= known | {"least_attained_service"}
@@ -264,7 +265,7 @@ def test_service_at_time_zero_counts() -> None:
 
 
 def test_a_program_that_waits_is_not_idle() -> None:
-    """Else its lease ends while it is held: longer than the lease, that is a crash."""
+    """Otherwise its lease could expire while it is held, and the scheduler would crash."""
     place = World(CapPolicy(1), 1000, lease_s=10.0)
     place.step("a", 100)
     place.scheduler.change_engine(place.engines[0], 1.0, accepting=False)
@@ -274,7 +275,7 @@ def test_a_program_that_waits_is_not_idle() -> None:
 
 
 def test_an_ended_call_is_not_moved() -> None:
-    """A client disconnects while its call is about to fail over: the call would run forever."""
+    """If a client disconnects just before a failover, the call would otherwise run forever."""
     place = World(Policy(), 1000, 1000)
     call = place.arrive("a")
     place.fail(call)
@@ -329,7 +330,7 @@ def test_a_second_call_of_the_same_id_is_the_callers_mistake() -> None:
 
 
 def test_a_policy_that_fails_at_an_arrival_takes_only_that_call_with_it() -> None:
-    """Those that waited before are not ended for it; a failure at another event concerns all."""
+    """Calls that already wait are not ended by it; a failure at another event concerns all."""
 
     class Failing(CapPolicy):
         fails = False

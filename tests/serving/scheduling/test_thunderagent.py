@@ -72,8 +72,8 @@ def test_the_chosen_are_placed_largest_first_where_most_room_is() -> None:
 
 
 def test_room_of_no_more_than_the_buffer_is_none() -> None:
-    """Of e0 just the buffer is free: with it, two programs would be chosen that do not fit on e1,
-    and the larger would go there."""
+    """On e0 only the buffer is free: if it counted, two programs would be chosen that do not fit on
+    e1, and the larger would go there."""
     place = world(2000, 2000)
     place.arrive("x", 1800)
     shrinks = place.arrive("y", 1900)
@@ -85,7 +85,7 @@ def test_room_of_no_more_than_the_buffer_is_none() -> None:
 
 
 def test_acting_programs_are_paused_smallest_first_until_the_book_fits() -> None:
-    """Growth is noticed at the tick; those in a tool go before those that compute."""
+    """Growth is detected at the tick; programs in a tool are paused before those that compute."""
     place = world(5000)
     for name, tokens in (("a", 1000), ("b", 500), ("c", 1200)):
         place.step(name, tokens)
@@ -99,7 +99,8 @@ def test_acting_programs_are_paused_smallest_first_until_the_book_fits() -> None
 
 
 def test_over_marking() -> None:
-    """8 tokens too many: all ten are marked and paused on their answers; one would do."""
+    """With 8 tokens too many, all ten programs are marked and paused when their calls end, although
+    one would suffice."""
     place = world(11_000)
     calls = [place.arrive(f"p{number}", 1000) for number in range(10)]
     assert all(running(*calls))
@@ -114,7 +115,8 @@ def test_over_marking() -> None:
 
 @pytest.mark.parametrize(("decay", "victims"), [(True, 5), (False, 0)])
 def test_decay_mismatch(decay: bool, victims: int) -> None:
-    """What decay lets in is over the undecayed book at once: 5 programs pay for one of 5000."""
+    """Programs admitted by decay exceed the undecayed bookings at once: 5 programs are paused for
+    one of 5000."""
     place = world(10_500, decay=decay)
     for number in range(9):
         place.step(f"p{number}", 1000)
@@ -126,7 +128,7 @@ def test_decay_mismatch(decay: bool, victims: int) -> None:
 
 
 def test_a_program_within_the_buffer_of_capacity() -> None:
-    """9,950 of 10,000 fits with 100 of buffer on no engine, were it never so empty."""
+    """9,950 of 10,000 with a buffer of 100 fit on no engine, not even on an empty one."""
     place = world(10_000)
     call = place.arrive("a", 9950)
     for _ in range(100):
@@ -154,7 +156,7 @@ def test_parallel_calls_of_one_program() -> None:
 
 
 def test_the_order_is_by_size_when_paused() -> None:
-    """A program that comes back larger keeps the place of its size of before."""
+    """A program that returns with a larger context keeps the position of its earlier size."""
     place = world(10_000)
     for _ in range(2):
         for name, tokens in (("grown", 2000), ("small", 1000)):
@@ -179,7 +181,8 @@ def test_a_failed_first_call_counts_as_a_step() -> None:
 
 
 def test_a_call_without_usage() -> None:
-    """The program is booked as reasoning forever: it cannot be paused, and a mark has no effect."""
+    """The program is booked as reasoning forever: it cannot be paused, and marking has no
+    effect."""
     place = world(10_000)
     call = place.arrive("a", 5000)
     assert place.fail(call) == []
@@ -247,8 +250,8 @@ def test_ticks_off_the_beat_do_not_sweep() -> None:
 
 
 def test_three_thousand_programs_are_swept_quickly() -> None:
-    """Sorted once: the original takes 2 s, on its event loop. The best of three: a collection of
-    this process's garbage may fall into one."""
+    """Programs are sorted once; the original takes 2 s on its event loop. The best of three counts,
+    because garbage collection may fall into one."""
     spent = []
     for _ in range(3):
         place = world(10_000_000)

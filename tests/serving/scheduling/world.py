@@ -1,4 +1,4 @@
-"""A scheduler driven by hand: every event at a time that the test names."""
+"""Scheduler for tests: every event occurs at a time that the test sets."""
 
 import itertools
 
@@ -18,7 +18,7 @@ LATE = Reason(ReasonCode.HELD_TOO_LONG, "no room for 3 s")
 
 
 class World:
-    """One policy; engines `e0`, `e1`, ...; calls are numbered."""
+    """One policy with engines `e0`, `e1`, ...; calls are numbered."""
 
     def __init__(self, policy: Policy, *capacities: int | None, lease_s: float = 1800.0) -> None:
         self.log: list[tuple[str, str, str]] = []
@@ -46,7 +46,7 @@ class World:
         return self.scheduler.arrive(program, name, prompt, output, self.now)[0]
 
     def finish(self, call: Call, total: int | None = None, completion: int = 0) -> list[Call]:
-        """A call ends with `total` tokens of context, by default what was predicted."""
+        """End a call with `total` tokens of context, by default the predicted number."""
         total = call.need_tokens if total is None else total
         return self.scheduler.finish(call, Usage(total - completion, completion), self.now)
 

@@ -1,4 +1,5 @@
-"""What the simulator's tests share: an engine driven by hand, a simulated run as a recording."""
+"""Helpers of the simulator's tests: an engine driven step by step, and a simulated run as a
+recording."""
 
 from collections.abc import Iterable
 from math import inf
@@ -25,7 +26,7 @@ TINY = EngineModel(
 def drive(
     engine: SimEngine, arrivals: Iterable[tuple[float, SimRequest]]
 ) -> tuple[dict[SimRequest, float], dict[SimRequest, float]]:
-    """Run to the end: when each request got its first token, and when it ended."""
+    """Run to the end and return the times of each request's first token and of its end."""
     waiting = sorted(arrivals, key=lambda arrival: arrival[0])
     started: dict[SimRequest, float] = {}
     ended: dict[SimRequest, float] = {}
@@ -43,7 +44,7 @@ def drive(
 
 
 class Recorder(Simulation):
-    """A simulation that writes down what a gateway would have recorded."""
+    """Simulation that records what a gateway would have recorded."""
 
     calls: list[RecordedCall]
 

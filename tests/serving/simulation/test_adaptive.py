@@ -1,4 +1,5 @@
-"""`adaptive` on simulated engines: it holds where a lost prefix is dear, and nowhere else."""
+"""Tests of `adaptive` on simulated engines: it holds calls where a lost prefix is expensive, and
+nowhere else."""
 
 from dataclasses import replace
 
@@ -16,8 +17,8 @@ from tutti.tasks.serving.scheduling import make_policy
 
 @pytest.mark.parametrize("sessions", [8, 16])
 def test_it_does_not_lose_to_plain_where_prefixes_are_worth_nothing(sessions: int) -> None:
-    """A tiny model, contexts of a hundred tokens: what its calls show is noise, what an idle engine
-    showed is enough."""
+    """With a tiny model and contexts of a hundred tokens, its calls show only noise, and the
+    measurement on the idle engine is sufficient."""
     work = replace(POCKET_WORK, programs=240)
     plain = simulate_work(work, sessions, [POCKET], make_policy("passthrough"))
     ours = simulate_work(work, sessions, [POCKET], make_policy("adaptive"))

@@ -1,4 +1,5 @@
-"""Counted blocks behave like vLLM's: least recently freed first, a run from its tail."""
+"""Tests that counted blocks behave like vLLM's: least recently freed first, and a run from its
+tail."""
 
 from collections import OrderedDict
 
@@ -28,7 +29,7 @@ def test_what_was_never_used_goes_before_what_is_cached() -> None:
 
 
 def test_a_match_is_referenced_and_the_rest_of_the_run_is_lost() -> None:
-    """It stays in its place until it is reused, and can't be matched."""
+    """The rest stays in place until it is reused, and cannot be matched."""
     cache = BlockCache(4)
     cache.allocate(4)
     cache.give("a", 0, full=4, empty=0)
@@ -60,7 +61,7 @@ def test_counted_blocks_are_what_a_queue_of_single_blocks_gives(
 
 
 class Queue:
-    """The same, a block at a time."""
+    """Reference implementation with single blocks."""
 
     def __init__(self, total: int) -> None:
         self.blocks: OrderedDict[object, tuple[str, int] | None] = OrderedDict(

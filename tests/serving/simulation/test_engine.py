@@ -1,4 +1,5 @@
-"""The engine by hand: times, prefix hits, the shared prefix, preemption; and for any load."""
+"""Tests of the engine: times, prefix hits, the shared prefix and preemption in manual examples, and
+invariants for any load."""
 
 from dataclasses import replace
 from math import inf
@@ -13,7 +14,8 @@ from tutti.tasks.serving.simulation.engine import SimEngine, SimRequest
 
 
 def test_one_request_takes_its_prompt_and_its_tokens() -> None:
-    """1 + 10 x 0.1 s until the first of three tokens, 1.01 s for each of the others."""
+    """The request takes 1 + 10 x 0.1 s to the first of three tokens and 1.01 s for each of the
+    others."""
     request = SimRequest("p", 0, prompt=10, output=3)
     started, ended = drive(SimEngine(TINY), [(5.0, request)])
     assert started[request] == pytest.approx(7.0)
@@ -35,7 +37,7 @@ def test_a_prompt_beyond_the_budget_is_computed_in_chunks() -> None:
 
 
 def test_the_next_prompt_finds_whole_blocks_but_never_its_last_token() -> None:
-    """Context of 13 tokens, 12 computed and kept: three blocks of four."""
+    """The context has 13 tokens, of which 12 are computed and cached: three blocks of four."""
     engine = SimEngine(TINY)
     first, second = SimRequest("p", 0, 10, 3), SimRequest("p", 1, 16, 1, kept=13)
     drive(engine, [(0.0, first), (10.0, second)])
@@ -54,7 +56,7 @@ def test_a_rebuilt_prompt_finds_only_what_it_kept() -> None:
 
 
 def test_the_least_recently_freed_prefix_goes_first_and_from_its_tail() -> None:
-    """Eight blocks; a and b leave three each, c takes four: b is whole, a keeps one."""
+    """There are eight blocks; a and b leave three each, c takes four: b keeps all, a keeps one."""
     engine = SimEngine(TINY)
     a, b, c = (SimRequest(name, 0, 12, 1) for name in "abc")
     c = SimRequest("c", 0, 16, 1)
@@ -67,7 +69,8 @@ def test_the_least_recently_freed_prefix_goes_first_and_from_its_tail() -> None:
 
 
 def test_a_shared_prefix_is_there_once_for_all() -> None:
-    """Two blocks of it, found by later requests, held while any request runs."""
+    """The prefix has two blocks, which later requests reuse and which are held while any request
+    runs."""
     engine = SimEngine(TINY)
     calls = [SimRequest(name, 0, 12, 2, shared=8, group="g") for name in "abc"]
     drive(engine, [(0.0, calls[0]), (0.5, calls[1]), (20.0, calls[2])])
@@ -90,7 +93,7 @@ def test_who_was_admitted_last_is_preempted_and_computed_again() -> None:
 
 
 def test_waiting_is_first_come_first_served() -> None:
-    """A small request does not pass a large one that waits for blocks."""
+    """A small request does not overtake a large one that waits for blocks."""
     engine = SimEngine(TINY)
     running, large, small = (
         SimRequest("a", 0, 16, 9),
@@ -111,7 +114,7 @@ def test_an_arrival_joins_at_the_next_boundary_of_a_long_run() -> None:
 
 
 def requests() -> st.SearchStrategy[list[tuple[float, SimRequest]]]:
-    """Loads of up to a dozen requests of a few programs, that fit one by one."""
+    """Return loads of up to a dozen requests of a few programs, each of which fits alone."""
     one = st.builds(
         lambda at, key, prompt, output, kept, shared: (
             at,
@@ -128,7 +131,7 @@ def requests() -> st.SearchStrategy[list[tuple[float, SimRequest]]]:
 
 
 class OneByOne(SimEngine):
-    """Takes no two iterations in one step."""
+    """Engine that never combines iterations in one step."""
 
     def _longest_run(self) -> int:
         super()._longest_run()
@@ -140,7 +143,7 @@ class OneByOne(SimEngine):
 def test_any_load_ends_within_capacity(
     load: list[tuple[float, SimRequest]], seqs: int, batched: int
 ) -> None:
-    """Every request ends once, no block is lost, and runs of iterations change nothing."""
+    """Every request ends once, no block is lost, and combining iterations has no effect."""
     model = replace(TINY, max_num_seqs=seqs, max_batched_tokens=batched, context_token_s=1e-3)
     engine = SimEngine(model)
     plain = SimEngine.boundary

@@ -1,4 +1,4 @@
-"""A recorded run: read from the store, fitted, simulated; and the errors if that is not
+"""Tests of a recorded run: read from the store, fitted, simulated; and the errors if that is not
 possible."""
 
 import json
@@ -93,7 +93,7 @@ def test_a_cells_cap_is_what_its_suite_says(spec: dict[str, Any], policy: str) -
 
 
 def test_a_run_is_read_back_from_the_store(catalog: storage.Catalog, recording: Recording) -> None:
-    """Programs, sizes, pauses, the cap of the sweep, the engine's sizes."""
+    """Programs, sizes, pauses, the sweep's cap and the engine's sizes are read back."""
     commit(catalog, recording)
     found = load_recording("cell:1", catalog.home)
     assert (found.policy, found.sessions, found.engines) == ("cap:3", 12, 1)
@@ -108,7 +108,7 @@ def test_a_run_is_read_back_from_the_store(catalog: storage.Catalog, recording: 
 
 
 def test_a_recorded_run_simulated_again_is_that_run(recording: Recording) -> None:
-    """The same programs on the same engine: its rate, its hits, its latencies."""
+    """The same programs on the same engine have the same rate, hits and latencies."""
     said, was = simulate_recording(recording, ENGINE), recording.measured()
     assert said.steps_per_min_all == pytest.approx(was.steps_per_min_all, rel=0.03)
     assert said.hit_share == pytest.approx(was.hit_share, abs=0.02)
@@ -116,7 +116,8 @@ def test_a_recorded_run_simulated_again_is_that_run(recording: Recording) -> Non
 
 
 def test_constants_fitted_to_one_run_predict_another_policy(recording: Recording) -> None:
-    """Never seen: the cap, and four times the sessions a cap lets in."""
+    """The predicted cases are cap, and four times the sessions that a cap admits, which were not
+    used for the fit."""
     fitted = calibrate([recording], simulations=60)
     assert abs(fitted.residuals[0].steps_per_min) < 0.05
     said = replay(recording, ["cap:4"], fitted).runs[0]
@@ -139,7 +140,7 @@ def test_a_calibration_is_kept_as_json(recording: Recording, tmp_path: Path) -> 
 
 
 def test_a_replay_says_how_well_it_tells_the_run_and_what_would_be(recording: Recording) -> None:
-    """More engines and more cache; nothing is fitted where constants are given."""
+    """The examples have more engines and more cache; nothing is fitted if constants are given."""
     fitted = calibrate([recording], simulations=20)
     sizes = {"engines": 2, "kv_tokens": 65_536, "sessions": 24}
     found = replay(recording, ["passthrough", "cap:6"], fitted, **sizes)
@@ -153,7 +154,8 @@ def test_a_replay_says_how_well_it_tells_the_run_and_what_would_be(recording: Re
 
 
 def test_what_cannot_be_simulated_is_told(catalog: storage.Catalog, recording: Recording) -> None:
-    """A cell that is not there or has no calls, an unknown size, an unknown policy."""
+    """The errors are a missing cell, a cell without calls, an unknown size and an unknown
+    policy."""
     with pytest.raises(SimulationError, match="no cell 'cell:x'"):
         load_recording("cell:x", catalog.home)
     commit(catalog, replace(recording, calls=()))

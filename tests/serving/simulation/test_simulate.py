@@ -1,4 +1,5 @@
-"""Programs under real policies: everything ends once, nothing stays booked, a seed is a run."""
+"""Tests of programs under real policies: everything ends once, nothing stays booked, and a seed
+determines a run."""
 
 from dataclasses import replace
 

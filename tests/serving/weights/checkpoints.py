@@ -1,4 +1,4 @@
-"""Checkpoints made by hand: safetensors, shards of one, GGUF, and a cache of the Hub.
+"""Constructed checkpoints: safetensors, shards of one, GGUF, and a cache of the Hub.
 
 `split_checkpoint` splits any checkpoint of one file, in pure Python.
 """
@@ -54,9 +54,9 @@ def make_checkpoint(folder: Path, tensors: Tensors = TENSORS) -> Path:
 
 
 def split_checkpoint(folder: Path, out: Path, shards: int) -> Path:
-    """Copy a checkpoint of one model.safetensors to `out` as so many shards with an index.
+    """Copy a checkpoint of one model.safetensors to `out` as `shards` shards with an index.
 
-    Each shard gets about as many bytes; all other files are copied. Returns `out`.
+    The shards have about equal sizes; all other files are copied. Returns `out`.
     """
     out.mkdir(parents=True)
     for each in folder.iterdir():
@@ -80,7 +80,7 @@ def split_checkpoint(folder: Path, out: Path, shards: int) -> Path:
 
 
 def _parts(tensors: list[tuple[str, Any]], shards: int) -> list[list[tuple[str, Any]]]:
-    """Consecutive tensors, about as many bytes each, none empty as long as there are enough."""
+    """Return groups of consecutive tensors of about equal size, none empty if there are enough."""
     total = tensors[-1][1]["data_offsets"][1] if tensors else 0
     parts: list[list[tuple[str, Any]]] = [[]]
     for place, tensor in enumerate(tensors):
@@ -116,7 +116,7 @@ def gguf_text(text: str) -> bytes:
 def gguf_bytes(
     metadata: Mapping[str, Any], tensors: Mapping[str, tuple[int, Sequence[int], int]]
 ) -> bytes:
-    """A GGUF file. `tensors` by name: the type's number, shape, bytes of data."""
+    """Return a GGUF file; `tensors` has by name the type's number, the shape and the data."""
     head, at = b"", 0
     for key, value in metadata.items():
         head += gguf_text(key)
@@ -136,7 +136,8 @@ def gguf_bytes(
 
 
 def make_cache(cache: Path, name: str, commit: str, folder: Path, branch: str = "main") -> Path:
-    """A cache of the Hub with the files of `folder` as the snapshot of a commit. Returns it.
+    """Create a cache of the Hub with the files of `folder` as the snapshot of a commit, and return
+    it.
 
     Blobs of weights are named by their SHA-256, those of small files by Git's hash.
     """

@@ -1,4 +1,4 @@
-"""The Hub's API on loopback, as far as listing and downloading a model need it."""
+"""The Hub's API on loopback, limited to listing and downloading a model."""
 
 import hashlib
 import json
@@ -15,7 +15,7 @@ TOKEN = "hf_secretsecretsecret"
 
 
 class Hub:
-    """One repository with one commit, and what was asked of it."""
+    """One repository with one commit, and the requests for it."""
 
     def __init__(self, name: str, files: Mapping[str, bytes], gated: bool = False) -> None:
         self.name, self.files, self.gated = name, files, gated
@@ -59,8 +59,6 @@ def git_hash(data: bytes) -> str:
 def serving(hub: Hub) -> Iterator[Hub]:
 
     class Handler(BaseHTTPRequestHandler):
-        """One request."""
-
         protocol_version = "HTTP/1.1"
 
         def do_HEAD(self) -> None:
@@ -70,7 +68,7 @@ def serving(hub: Hub) -> Iterator[Hub]:
             self.reply(with_body=True)
 
         def log_message(self, format: str, *args: object) -> None:
-            """Keep quiet."""
+            """Suppress the log."""
 
         def reply(self, with_body: bool) -> None:
             path = unquote(self.path.partition("?")[0])

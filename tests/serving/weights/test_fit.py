@@ -1,4 +1,4 @@
-"""Whether a model fits, with the arithmetic and what would fit."""
+"""Tests of whether a model fits, with the arithmetic and fitting alternatives."""
 
 import json
 from dataclasses import replace
@@ -23,7 +23,8 @@ QWEN = CONFIGS["qwen3-8b"]
 
 
 def test_what_fits_is_said_in_one_line() -> None:
-    """48 GiB x 0.92 less weights and 2.5 GiB for the engine, at 147,456 bytes a token."""
+    """The line has 48 GiB x 0.92 less weights and 2.5 GiB for the engine, at 147,456 bytes per
+    token."""
     fit = Fit(QWEN_BYTES, QWEN, 48 * GIB, 8000)
     assert fit.fits and not fit.need.estimates
     assert fit.kv_bytes == int(0.92 * 48 * GIB) - QWEN_BYTES - 5 * GIB // 2
@@ -36,7 +37,7 @@ def test_what_fits_is_said_in_one_line() -> None:
 
 
 def test_weights_that_were_read(tmp_path: Path) -> None:
-    """Their bytes are the headers'; a small model has its size in MB."""
+    """The size of the weights is that of the headers; a small model's size is in MB."""
     weights = read_weights(make_checkpoint(tmp_path / "model"))
     fit = Fit(weights.loaded_bytes, weights.config, 8 * GIB, 100)
     assert fit.weights_bytes == weights.loaded_bytes
@@ -52,14 +53,15 @@ def test_several_gpus_share_weights_and_heads() -> None:
 
 
 def test_heads_that_are_fewer_than_gpus_are_kept_by_each() -> None:
-    """8 KV heads on 16 GPUs: one each. A latent vector is kept by each in any case."""
+    """With 8 KV heads on 16 GPUs, each GPU stores one. A latent vector is stored by each GPU in any
+    case."""
     assert kv_need(QWEN, tensor=16).token_bytes == 147_456 / 8
     latent = CONFIGS["deepseek-v3"]
     assert kv_need(latent, tensor=8).token_bytes == kv_need(latent).token_bytes
 
 
 def test_the_largest_part_of_a_pipeline_counts() -> None:
-    """36 layers in 5 parts: 8 in the largest; said to be an estimate."""
+    """With 36 layers in 5 parts, the largest has 8; the result is marked as an estimate."""
     fit = Fit(QWEN_BYTES, QWEN, 24 * GIB, 8000, pipeline_parallel=5)
     assert fit.need.token_bytes == 147_456 / 36 * 8
     assert fit.weights_bytes == pytest.approx(QWEN_BYTES * 8 / 36, abs=1)
@@ -218,8 +220,8 @@ def test_a_value_that_a_field_cannot_have_is_no_raw_error(wrong: dict[str, Any])
 )
 @example("gemma-3-27b", 155, 24_097, 8)
 def test_what_fits_fits_in_more(name: str, memory: int, context: int, tensor: int) -> None:
-    """More memory never holds fewer tokens, nor a longer context more programs; and what is in the
-    budget is never more than the budget."""
+    """More memory never holds fewer tokens, a longer context never more programs, and the sum never
+    exceeds the budget."""
     fit = Fit(20 * GIB, CONFIGS[name], memory * GIB, context, tensor_parallel=tensor)
     more = replace(fit, gpu_memory_bytes=201 * GIB)
     longer = replace(fit, context_tokens=context + 1)

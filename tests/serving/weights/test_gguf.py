@@ -1,4 +1,5 @@
-"""GGUF: headers only, parts of one model together, and a configuration from the metadata."""
+"""Tests of GGUF: headers only, parts of one model together, and a configuration from the
+metadata."""
 
 from pathlib import Path
 

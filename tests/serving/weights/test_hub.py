@@ -1,4 +1,5 @@
-"""A model of the Hub is its cache's snapshot; what it lacks is fetched once its size was told."""
+"""Tests of models of the Hub: a model is its cache's snapshot, and missing files are downloaded
+after their size is printed."""
 
 import json
 import os
@@ -112,7 +113,7 @@ def test_a_whole_snapshot_needs_nobody(cache: Path, offline: bool) -> None:
 
 
 def test_the_commit_of_a_branch_is_told(cache: Path) -> None:
-    """So that it can be written down; a name without revision is `main`."""
+    """The user can then write it down; a name without revision is `main`."""
     told: list[str] = []
     assert resolve(NAME, None, cache, True, told.append).name == COMMIT
     assert told == [f"org/model@main is commit {COMMIT} in {cache}"]
@@ -179,7 +180,7 @@ def test_without_a_models_environment(tmp_path: Path) -> None:
 
 
 class Double:
-    """The stand-in for the models environment."""
+    """Fake of the models environment."""
 
     def __init__(self, folder: Path, log: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         self.log, self.monkeypatch = log, monkeypatch
@@ -205,7 +206,7 @@ class Double:
 
 @pytest.fixture
 def double(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Double]:
-    """A Hub that has the model; none of its processes is left at the end."""
+    """Yield a fake Hub that has the model; none of its processes is left at the end."""
     (tmp_path / "double").mkdir()
     found = Double(folder, tmp_path / "double" / "log", monkeypatch)
     yield found
@@ -216,7 +217,7 @@ def double(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Ite
 
 
 def test_a_model_is_fetched_once(double: Double, tmp_path: Path, folder: Path) -> None:
-    """The size is told first; the next time the cache has it, also as the branch."""
+    """The size is printed first; the next time the cache has it, also under the branch."""
     told: list[str] = []
     cache = tmp_path / "new" / "hub"
     found = resolve(NAME, "main", cache, report=told.append)

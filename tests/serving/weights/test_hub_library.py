@@ -1,4 +1,4 @@
-"""The Hub's own library in the models environment, against the Hub's API on loopback."""
+"""Tests of the Hub's own library in the models environment, against the Hub's API on loopback."""
 
 import json
 import subprocess
@@ -45,7 +45,7 @@ def _this_hub_only(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 
 
 def hub_with(folder: Path, gated: bool = False) -> Hub:
-    """A Hub that has these files, and the same weights in another form."""
+    """Return a Hub with these files, and the same weights in another format."""
     files = {each.name: each.read_bytes() for each in folder.iterdir()}
     return Hub(NAME, {**files, "consolidated.safetensors": b"x" * 99, "README.md": b"#"}, gated)
 
@@ -53,8 +53,8 @@ def hub_with(folder: Path, gated: bool = False) -> Hub:
 def test_a_model_is_fetched_whole(
     tmp_path: Path, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Only what serving needs; the cache's form is the one that is read here, with the id of the
-    folder; the second time nobody is asked."""
+    """Only files needed for serving are downloaded, in the cache layout that is read here and with
+    the folder's id; the second time no request is made."""
     told: list[str] = []
     with serving(hub_with(folder)) as hub:
         monkeypatch.setenv("HF_ENDPOINT", hub.url)

@@ -1,4 +1,5 @@
-"""A checkpoint's id is its content's: wherever it lies, and however its hashes are found."""
+"""Tests of a checkpoint's id: it depends on the content only, not on its place or how hashes are
+obtained."""
 
 import json
 import os
@@ -58,7 +59,7 @@ def settle(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def scheme(folder: Path, *names: str) -> str:
-    """The id over these files, as stores have it since there are checkpoints."""
+    """Return the id of these files in the format of all stores."""
     content = [[name, content_hash((folder / name).read_bytes())] for name in names]
     return f"checkpoint:{content_hash(content)}"
 
@@ -74,7 +75,7 @@ def test_a_single_file_has_the_id_that_stores_know(checkpoint: Path) -> None:
 
 
 def test_the_scheme_over_shards(tmp_path: Path, checkpoint: Path) -> None:
-    """Over all of them, their index, and whatever holds the vocabulary."""
+    """The id covers all shards, their index, and all vocabulary files."""
     folder = split_checkpoint(checkpoint, tmp_path / "two", 2)
     shards = ("model-00001-of-00002.safetensors", "model-00002-of-00002.safetensors")
     files = (*shards, "model.safetensors.index.json", "config.json")
@@ -88,7 +89,7 @@ def test_the_scheme_over_shards(tmp_path: Path, checkpoint: Path) -> None:
 def test_a_cache_of_the_hub_and_a_folder_are_equal(
     tmp_path: Path, checkpoint: Path, shards: int, read_files: list[str]
 ) -> None:
-    """Of the weights not a byte is read: the blob's name is their hash."""
+    """No byte of the weights is read, because the blob's name is their hash."""
     if shards > 1:
         checkpoint = split_checkpoint(checkpoint, tmp_path / "split", shards)
     snapshot = make_cache(tmp_path / "hub", "org/model", COMMIT, checkpoint)
@@ -132,7 +133,8 @@ def test_each_file_matters(checkpoint: Path, name: str) -> None:
 def test_a_book_saves_reading_until_a_file_changes(
     tmp_path: Path, checkpoint: Path, read_files: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Also when size and modification time are as before: the time of the change itself is not."""
+    """A change is detected even with equal size and modification time, by the inode's change
+    time."""
     settle(monkeypatch)
     book = tmp_path / "home"
     first = id_of(read_weights(checkpoint), book)
@@ -151,7 +153,7 @@ def test_a_book_saves_reading_until_a_file_changes(
 def test_a_file_that_was_just_written_is_not_trusted(
     tmp_path: Path, checkpoint: Path, read_files: list[str]
 ) -> None:
-    """A second change within the same tick would leave its times as they are."""
+    """A second change within the same clock tick would leave its times unchanged."""
     book = tmp_path / "home"
     id_of(read_weights(checkpoint), book)
     read_files.clear()

@@ -1,6 +1,7 @@
-"""Estimates beside what is published of real models; `configs/` names the source of each figure.
+"""Tests of estimates against published figures of real models; `configs/` names the source of each
+figure.
 
-KV cache: blocks and tokens beside vLLM 0.32's own arithmetic.
+KV cache: blocks and tokens are compared with vLLM 0.32's own arithmetic.
 """
 
 import json
@@ -31,8 +32,8 @@ def weighed(model: dict[str, Any]) -> list[dict[str, Any]]:
 
 @pytest.mark.parametrize("name", [name for name, model in MODELS.items() if "vllm" in model])
 def test_kv_cache(name: str) -> None:
-    """The very blocks and tokens that vLLM computes for these layers; where it groups layers of
-    several kinds, at most as many tokens."""
+    """The blocks and tokens equal those that vLLM computes for these layers; where it groups layers
+    of several kinds, at most as many tokens."""
     model, vllm = MODELS[name], MODELS[name]["vllm"]
     need = kv_need(model["config"], kv_cache_dtype="bfloat16", block_tokens=vllm["block_tokens"])
     blocks = vllm["kv_bytes"] // need.block_bytes
@@ -64,14 +65,15 @@ def test_bytes_of_a_token(name: str, expected: int) -> None:
 
 
 def test_the_pocket() -> None:
-    """vLLM has 2,048 blocks of 128 tokens in 1 GiB for the model that comes with the project."""
+    """vLLM has 2,048 blocks of 128 tokens in 1 GiB for the pocket model, which is shipped with the
+    project."""
     need = kv_need(json.loads((POCKET / "config.json").read_text()), block_tokens=128)
     assert GIB // need.block_bytes == 2048
     assert need.token_bytes == 4 * 2 * 4 * 64 * 2
 
 
 def test_exact_and_estimated() -> None:
-    """Latent attention, windows and states are said to be estimates, dense models not."""
+    """Latent attention, windows and states are marked as estimates, dense models are not."""
     estimated = {name for name, model in MODELS.items() if kv_need(model["config"]).estimates}
     assert estimated == {
         *("deepseek-v3", "deepseek-v3.2", "gpt-oss-120b", "gemma-3-27b"),
@@ -80,8 +82,8 @@ def test_exact_and_estimated() -> None:
 
 
 def test_a_quantised_model_on_two_gpus() -> None:
-    """Llama 3.3 70B in FP8: 33.88 GiB on each by vLLM's measurement; 1 GiB of KV holds 6,553
-    tokens there."""
+    """The model is Llama 3.3 70B in FP8: vLLM measured 33.88 GiB on each GPU, and 1 GiB of KV cache
+    holds 6,553 tokens there."""
     model = MODELS["llama-3.3-70b-fp8"]
     weights = model["weights"]["bytes"]
     fit = Fit(weights, model["config"], 80 * GIB, 16000, tensor_parallel=2)

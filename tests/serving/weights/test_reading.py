@@ -1,4 +1,5 @@
-"""A checkpoint is read by its headers; what is missing or half there is refused with what to do."""
+"""Tests of reading a checkpoint by its headers; missing or incomplete files are refused with a
+fix."""
 
 import json
 from collections.abc import Callable
@@ -65,7 +66,8 @@ def test_shards_hold_the_same_tensors(checkpoint: Path, sharded: Path) -> None:
 
 
 def test_tensors_that_a_server_leaves_out(checkpoint: Path) -> None:
-    """Qwen3-1.7B has its embeddings twice, DeepSeek a layer for speculation; both are on disk."""
+    """Qwen3-1.7B stores its embeddings twice, DeepSeek a layer for speculation; both count on
+    disk."""
     config = {**CONFIG, "tie_word_embeddings": True, "num_nextn_predict_layers": 1}
     tensors: Tensors = {
         "model.embed_tokens.weight": ("BF16", (4,), bytes(8)),
@@ -94,7 +96,7 @@ def test_tensors_that_a_server_leaves_out(checkpoint: Path) -> None:
 def test_the_tokenizer_of_another_model(
     checkpoint: Path, vocabulary: Any, config: dict[str, Any], fits: bool
 ) -> None:
-    """A server starts with it, and fails at the first token that the model has no embedding for."""
+    """A server starts with it and fails at the first token for which the model has no embedding."""
     (checkpoint / "config.json").write_text(json.dumps({**CONFIG, **config}))
     told = {"model": {"vocab": vocabulary}, "added_tokens": [{"id": 10**6, "content": "<x>"}]}
     (checkpoint / "tokenizer.json").write_text(json.dumps(told))
@@ -106,7 +108,8 @@ def test_the_tokenizer_of_another_model(
 
 
 def test_the_pocket() -> None:
-    """The model that comes with the project: vLLM's own count of its parameters is 4,066,048."""
+    """The pocket model is shipped with the project; vLLM's own count of its parameters is
+    4,066,048."""
     assert read_weights(POCKET).loaded_bytes == 2 * 4_066_048
 
 
@@ -174,8 +177,8 @@ def test_no_folder(tmp_path: Path) -> None:
 
 
 def test_what_the_system_refuses_is_said(tmp_path: Path) -> None:
-    """Permissions and the like; here a name that is too long, which newer versions of Python take
-    for one that is not there."""
+    """An example is missing permissions; the test uses an overlong name, which newer versions of
+    Python treat as missing."""
     said = refusal(tmp_path / ("x" * 300))
     assert said.endswith(("cannot be read: File name too long", "name the folder of a checkpoint"))
 
@@ -223,7 +226,7 @@ def test_a_header_that_contradicts_itself_is_none(checkpoint: Path, entry: Any, 
 
 @pytest.mark.parametrize("lost", range(1, 500, 7))
 def test_a_file_cut_anywhere_is_refused(checkpoint: Path, lost: int) -> None:
-    """Half downloaded: also within the header. The message has both sizes."""
+    """The download is incomplete, possibly within the header. The message has both sizes."""
     file = checkpoint / "model.safetensors"
     data = file.read_bytes()
     kept = len(data) - lost % len(data)
@@ -262,7 +265,7 @@ def tensor_sets(draw: st.DrawFn) -> Tensors:
 def test_split_and_cut(
     tmp_path_factory: pytest.TempPathFactory, tensors: Tensors, shards: int, cut: float
 ) -> None:
-    """Shards have the whole's tensors, bytes and dtypes; a file cut at any byte is refused."""
+    """Shards have the tensors, bytes and dtypes of the whole; a file cut at any byte is refused."""
     base = tmp_path_factory.mktemp("split")
     whole = make_checkpoint(base / "whole", tensors)
     parts = read_weights(split_checkpoint(whole, base / "parts", shards))

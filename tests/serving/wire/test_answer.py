@@ -1,4 +1,4 @@
-"""An answer that somebody waits for: whole with its times, or a reason."""
+"""Tests of a response that a caller waits for: whole with its times, or a reason."""
 
 import asyncio
 import time
@@ -11,7 +11,8 @@ from tutti.tasks.serving.wire.client import NoAnswer, Origin, ask
 
 
 async def test_an_answer_has_its_times_and_headers() -> None:
-    """Sent after it was asked for, ended after it was sent; names of headers in any case."""
+    """The request is sent after the call, and the response ends after the send; header names are
+    case-insensitive."""
     async with raw_engine() as engine:
 
         async def reply(_: ReceivedRequest, wire: Wire) -> None:
@@ -27,7 +28,7 @@ async def test_an_answer_has_its_times_and_headers() -> None:
 
 
 async def test_what_was_sent_twice_is_timed_from_the_second() -> None:
-    """A kept connection that was closed meanwhile: what counts is the one that was answered."""
+    """If a kept connection was closed meanwhile, the times are those of the answered request."""
     async with raw_engine() as engine:
         origin = Origin(engine.url)
         await ask(origin, b"POST", b"/", [], b"")

@@ -1,4 +1,4 @@
-"""The client's side of HTTP: what engines answer, well and badly, and what their callers hear."""
+"""Tests of the HTTP client: valid and invalid responses of engines, and the results for callers."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -24,7 +24,7 @@ EARLIER = b"HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 103 Hints\r\nLink: a\r\n\r\n"
 
 
 class RecordingReceiver(Receiver):
-    """All that a receiver was told."""
+    """Receiver that records all its calls."""
 
     def __init__(self) -> None:
         self.status = 0
@@ -109,7 +109,8 @@ async def test_requests_go_out_whole_on_a_kept_connection(
 async def test_answers_of_every_frame(
     engine: RawEngine, origin: Origin, sent: bytes, body: bytes, connections: int, bytewise: bool
 ) -> None:
-    """Chunked, empty, with 1xx before, closed after; in one piece and in single bytes."""
+    """Responses are chunked, empty, preceded by 1xx or closed afterwards, in one piece and in
+    single bytes."""
     pieces = [sent[n : n + 1] for n in range(len(sent))] if bytewise else [sent]
     engine.reply = answering(*pieces)
     for _ in range(2):
@@ -144,7 +145,8 @@ async def test_an_answer_without_a_length_ends_with_its_connection(
     ],
 )
 async def test_half_an_answer_is_a_failure(engine: RawEngine, origin: Origin, sent: bytes) -> None:
-    """Wherever it was cut; it is not asked again, since the engine may have worked on it."""
+    """This holds for any point of truncation; the request is not repeated, because the engine may
+    have worked on it."""
 
     async def cut(_: ReceivedRequest, wire: Wire) -> None:
         await wire.write(sent)
@@ -169,7 +171,8 @@ async def test_what_is_no_http_is_a_failure(
 async def test_a_kept_connection_that_was_closed_is_tried_once_more(
     engine: RawEngine, origin: Origin
 ) -> None:
-    """The server closed it as the request went out: it saw none of it. Twice is a failure."""
+    """The server closed it when the request was sent and received none of it. A second time is a
+    failure."""
     await ask(origin)
     closed = 0
 
@@ -199,7 +202,8 @@ async def test_no_connection_is_a_failure(engine: RawEngine, origin: Origin) -> 
 
 
 async def test_a_cancelled_request_closes_its_connection(engine: RawEngine, origin: Origin) -> None:
-    """The engine sees the disconnect; the receiver gets no more calls; nothing is sent again."""
+    """The engine's connection is closed, the receiver gets no more calls, and nothing is sent
+    again."""
     noticed = asyncio.Event()
 
     async def wait(_: ReceivedRequest, wire: Wire) -> None:
@@ -223,7 +227,7 @@ async def test_a_cancelled_request_closes_its_connection(engine: RawEngine, orig
 async def test_a_paused_answer_waits_and_its_connection_goes_on_after_it(
     engine: RawEngine, origin: Origin
 ) -> None:
-    """Paused in the very piece that ends it, the connection still reads the next answer."""
+    """If it is paused in the piece that ends it, the connection still reads the next response."""
     body = b"x" * 4_000_000
     engine.reply = answering(whole(body))
 
@@ -259,7 +263,7 @@ async def test_a_paused_answer_waits_and_its_connection_goes_on_after_it(
 async def test_an_answer_to_nothing_is_not_taken_for_the_next(
     engine: RawEngine, origin: Origin
 ) -> None:
-    """Two answers to one request: the second must never be another call's."""
+    """After two responses to one request, the second must never be assigned to another call."""
     engine.reply = answering(whole(b"1") + whole(b"2"))
     heard = await ask(origin)
     assert heard.body == b"1" or heard.failure
@@ -268,7 +272,7 @@ async def test_an_answer_to_nothing_is_not_taken_for_the_next(
 
 
 async def test_an_answer_on_an_idle_connection_closes_it(engine: RawEngine, origin: Origin) -> None:
-    """Without an error of ours, and the next request goes out on another."""
+    """No error is raised, and the next request uses another connection."""
     errors: list[object] = []
     asyncio.get_running_loop().set_exception_handler(lambda _, context: errors.append(context))
     engine.reply = answering(whole(b"1"), whole(b"2"), pause_s=0.02)
@@ -304,7 +308,8 @@ async def test_idle_connections_are_closed_before_the_server_does(
     ],
 )
 def test_a_host_is_named_as_http_wants_it(url: str, named: bytes) -> None:
-    """The port where it is not the scheme's, and brackets around an IPv6 address."""
+    """The header has the port if it is not the scheme's default, and brackets around an IPv6
+    address."""
     assert Origin(url).host_header == named
 
 

@@ -1,4 +1,5 @@
-"""One turn of the event loop takes a bounded share of its input, and batches its writes."""
+"""Tests that one turn of the event loop processes a bounded share of its input and batches its
+writes."""
 
 import asyncio
 from collections import Counter
@@ -25,7 +26,7 @@ __all__ = ["make_site", "site"]  # fixtures
 
 
 class Turns:
-    """Bytes that connections of a kind take, by turn of the loop."""
+    """Bytes that connections of a kind process per turn of the loop."""
 
     def __init__(self, kind: type[PacedProtocol], monkeypatch: pytest.MonkeyPatch) -> None:
         self.taken: Counter[int] = Counter()
@@ -53,7 +54,8 @@ UPGRADE = b"Connection: Upgrade\r\nUpgrade: h2c\r\n"
 async def test_all_requests_of_one_segment_are_answered(
     site: Site, monkeypatch: pytest.MonkeyPatch, more: bytes
 ) -> None:
-    """Of 487 upgrades the last was not, and 40,000 requests were parsed in one turn."""
+    """Of 487 upgrades the last used to get no response, and 40,000 requests were parsed in one
+    turn."""
     turns, client, count = Turns(Connection, monkeypatch), await site.client(), 1200
     await client.send(b"".join([GET % number + more + b"\r\n" for number in range(count)]))
     answers = [(await client.answer())[1] for _ in range(count)]
@@ -75,7 +77,7 @@ async def test_the_requests_that_wait_are_not_parsed(site: Site) -> None:
 async def test_a_body_of_tiny_chunks_is_read_in_turns(
     site: Site, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """4 MiB of them took .7 s of one turn; a body of known length is not slowed down."""
+    """4 MiB of tiny chunks took .7 s of one turn; a body of known length is not slowed down."""
     turns, client, body = Turns(Connection, monkeypatch), await site.client(), b"x" * 100_000
     head = b"POST /c" + HOST + b"Transfer-Encoding: chunked\r\n\r\n"
     await client.send(head + b"1\r\nx\r\n" * len(body) + LAST_CHUNK)
@@ -86,26 +88,27 @@ async def test_a_body_of_tiny_chunks_is_read_in_turns(
 
 
 class Wire(asyncio.Transport):
-    """A transport that writes nowhere."""
+    """Transport that writes nowhere."""
 
     def set_write_buffer_limits(self, high: int | None = None, low: int | None = None) -> None:
-        """Take any."""
+        """Accept any limits."""
 
     def is_closing(self) -> bool:
         return False
 
     def write(self, data: object) -> None:
-        """Write."""
+        """Discard the data."""
 
     def write_eof(self) -> None:
-        """Write no more."""
+        """Do nothing."""
 
     def close(self) -> None:
-        """Close."""
+        """Do nothing."""
 
 
 async def test_requests_are_the_same_wherever_their_bytes_are_cut(site: Site) -> None:
-    """In three parts, at every place: heads, bodies and chunks end where they end."""
+    """The bytes are cut into three parts at every place; heads, bodies and chunks have the same
+    ends."""
     sent = b"POST /1" + HOST + b"Content-Length: 4\r\n\r\n\r\n\r\n"
     sent += b"POST /2" + HOST + b"Transfer-Encoding: chunked\r\n\r\n4\r\n\r\n\r\n\r\n0\r\n\r\n"
     sent += b"POST /3" + HOST + UPGRADE + b"Content-Length: 2\r\n\r\nok" + GET % 4 + b"\r\n"
@@ -124,7 +127,7 @@ async def test_requests_are_the_same_wherever_their_bytes_are_cut(site: Site) ->
 
 
 class Receiver(AnswerReceiver):
-    """Counts the pieces that it gets, and pauses after the first if told to."""
+    """Receiver that counts its pieces and can pause after the first."""
 
     count = 0
     pauses = False
@@ -139,7 +142,7 @@ class Receiver(AnswerReceiver):
 
 
 async def test_tiny_chunks_of_an_answer_come_as_one(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A call of the receiver for each turn, not for each of 30,000 chunks; a read is bounded."""
+    """The receiver is called once per turn, not for each of 30,000 chunks; a read is bounded."""
     turns, receiver, count = Turns(ClientConnection, monkeypatch), Receiver(), 30_000
     reply = answering(STREAM_HEAD + chunk(b"sixsix") * count + LAST_CHUNK)
     async with raw_engine(reply=reply) as engine:
@@ -186,7 +189,7 @@ ODD = b"GET  /a HTTP/1.1\r\nHost: h\r\n"
 async def test_a_request_line_is_judged_where_it_stands(
     make_site: MakeSite, sent: bytes, bytewise: bool
 ) -> None:
-    """A plain line in a header, a body or the next request is none of its own."""
+    """A valid request line in a header, a body or the next request does not count."""
     site = await make_site()
     client = await site.client()
     for piece in [bytes([byte]) for byte in sent] if bytewise else [sent]:
@@ -203,7 +206,7 @@ PIECES = [b"%d," % number for number in range(500)]
 
 
 class Noted(PacedProtocol):
-    """A sender that notes when it is flushed."""
+    """Sender that records its flushes."""
 
     def __init__(self, heard: list[object], error: Exception | None = None) -> None:
         super().__init__()
@@ -216,7 +219,8 @@ class Noted(PacedProtocol):
 
 
 async def test_senders_are_flushed_after_all_that_the_turn_heard() -> None:
-    """All but the first, which need not wait; in order, once; and one loop has one outbox."""
+    """All but the first, which need not wait, are flushed once and in order; each loop has one
+    outbox."""
     heard: list[object] = []
     senders = [Noted(heard) for _ in range(3)]
     box = outbox()
@@ -250,7 +254,8 @@ async def test_one_that_fails_costs_the_others_nothing() -> None:
 
 @pytest.mark.parametrize("end", ["end", "abort", "close"])
 async def test_what_was_sent_before_the_end_arrives(end: str) -> None:
-    """Many pieces in one turn, then the end of the answer or of the connection in the same."""
+    """There are many pieces in one turn, followed by the end of the response or of the connection
+    in the same turn."""
 
     def handle(exchange: Exchange) -> None:
         exchange.keep_alive = end != "close"

@@ -1,4 +1,4 @@
-"""The server's side of HTTP: what clients send, well and badly, and what they get."""
+"""Tests of the HTTP server: valid and invalid requests of clients, and their responses."""
 
 import asyncio
 import socket
@@ -20,7 +20,7 @@ GET = b"GET /a HTTP/1.1\r\nHost: h\r\n\r\n"
 
 
 class Client:
-    """A connection that says what a test says."""
+    """Connection controlled by a test."""
 
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self.reader, self.writer = reader, writer
@@ -47,7 +47,7 @@ class Client:
 
 
 class Site:
-    """A server whose handler notes and echoes, or does what a test put in `handle`."""
+    """Server whose handler records and echoes, or calls the test's `handle`."""
 
     def __init__(self, limits: ServerLimits, stack: AsyncExitStack) -> None:
         self.server = Server(self.handler, limits)
@@ -116,7 +116,7 @@ async def test_a_head_may_come_in_single_bytes(site: Site) -> None:
 
 
 async def test_pipelined_requests_are_answered_in_their_order(site: Site) -> None:
-    """Though the first of them is slow; and more of them than are taken at once."""
+    """The first request is slow, and there are more of them than are processed at once."""
     site.handle = lambda exchange: None
     client = await site.client()
     count = 5 * wire_connection.MAX_PIPELINED
@@ -132,7 +132,7 @@ async def test_pipelined_requests_are_answered_in_their_order(site: Site) -> Non
 
 
 async def test_a_request_that_comes_between_two_others_waits_its_turn(site: Site) -> None:
-    """What arrives in the moment between an answer and the next request does not overtake it."""
+    """A request that arrives between a response and the next request does not overtake that one."""
     site.handle = lambda exchange: None
     client = await site.client()
     await client.send(GET + GET.replace(b"/a", b"/b"))
@@ -153,7 +153,7 @@ async def test_chunked_bodies_are_put_together(site: Site) -> None:
 
 
 async def test_who_expects_to_be_told_is_told_to_go_on(site: Site) -> None:
-    """100-continue: the client waits with its body until the server wants it."""
+    """With `Expect: 100-continue` the client sends its body only when the server requests it."""
     client = await site.client()
     await client.send(
         b"POST /e HTTP/1.1\r\nHost: h\r\nContent-Length: 2\r\nExpect: 100-continue\r\n\r\n"
@@ -203,7 +203,7 @@ CHUNKED = b"POST /f" + HOST + b"Transfer-Encoding: chunked\r\n\r\n"
     ids=["header", "headers", "trailer", "trailers", "extension", "before a head"],
 )
 async def test_what_has_no_end_takes_no_memory(site: Site, begun: bytes, goes_on: bytes) -> None:
-    """The parser tells of a value when it has ended; its bytes are counted all the same."""
+    """The parser reports a value only when it has ended, but its bytes are counted before."""
     client = await site.client()
     await client.send(begun)
     for _ in range(3):
@@ -212,7 +212,7 @@ async def test_what_has_no_end_takes_no_memory(site: Site, begun: bytes, goes_on
 
 
 async def test_a_trailer_is_no_header(site: Site) -> None:
-    """The head was checked before it came, so it must not say more than the head does."""
+    """A trailer arrives after the head was checked, so it must not add to the head."""
     client = await site.client()
     await client.send(CHUNKED + b"1\r\na\r\n0\r\nX-Program-Id: another\r\n\r\n")
     assert await client.answer() == (200, b"/f a")
@@ -221,7 +221,8 @@ async def test_a_trailer_is_no_header(site: Site) -> None:
 
 
 async def test_a_refusal_can_be_read_while_the_body_still_comes(make_site: MakeSite) -> None:
-    """Closed at once, what is still sent would reset the connection and the answer be lost."""
+    """If the connection were closed at once, the bytes still sent would reset it, and the response
+    would be lost."""
     site = await make_site(body_bytes=100)
     client = await site.client()
     await client.send(b"POST /f" + HOST + b"Content-Length: 9000000\r\n\r\n")
@@ -231,7 +232,8 @@ async def test_a_refusal_can_be_read_while_the_body_still_comes(make_site: MakeS
 
 
 async def test_a_slow_head_is_408(make_site: MakeSite) -> None:
-    """So many bytes in so much time; who sends nothing at all is closed later, without a word."""
+    """A minimum rate is required; a client that sends nothing at all is closed later, without a
+    response."""
     site = await make_site(receive_s=0.05)
     client = await site.client()
     await client.send(b"GET / HT")
@@ -240,7 +242,8 @@ async def test_a_slow_head_is_408(make_site: MakeSite) -> None:
 
 
 async def test_idle_connections_are_closed(make_site: MakeSite) -> None:
-    """With and without a request before; one that is being answered is not idle."""
+    """This holds with and without an earlier request; a connection that awaits its response is not
+    idle."""
     site = await make_site(idle_s=0.5)
     fresh, used, busy = [await site.client() for _ in range(3)]
     await used.send(GET)
@@ -293,7 +296,8 @@ async def test_garbage_is_400_and_the_end(site: Site, garbage: bytes) -> None:
 
 
 async def test_a_client_that_has_gone_is_refused_quietly(site: Site) -> None:
-    """Its reset comes between the refusal and the end of the stream: asyncio's transport raised."""
+    """The reset arrives between the refusal and the end of the stream, where asyncio's transport
+    raised."""
     gone = socket.create_connection(("127.0.0.1", site.server.port))
     await until(lambda: site.server.connections, "it is connected")
     (connection,) = site.server.connections
@@ -316,7 +320,7 @@ async def test_garbage_after_a_request_cannot_be_an_answer_to_it(site: Site) -> 
 
 
 async def test_an_upgrade_is_not_taken_up(site: Site) -> None:
-    """Java's client asks for HTTP/2 with every first request, and takes HTTP/1.1 for an answer."""
+    """Java's client requests HTTP/2 with every first request and accepts HTTP/1.1."""
     client = await site.client()
     more = b"Connection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\nHTTP2-Settings: AA\r\n"
     await client.send(b"POST /i HTTP/1.1\r\nHost: h\r\n" + more + b"Content-Length: 2\r\n\r\nok")
@@ -328,7 +332,7 @@ async def test_an_upgrade_is_not_taken_up(site: Site) -> None:
 
 
 async def test_a_reader_that_stalls_is_heard_of_and_cut(make_site: MakeSite) -> None:
-    """Who reads nothing pauses the sender at once, and is cut after a while."""
+    """A client that does not read pauses the sender at once and is disconnected after a while."""
     site = await make_site(stalled_s=0.2)
     told: list[bool] = []
     gone: list[bool] = []
@@ -354,7 +358,8 @@ async def test_a_reader_that_stalls_is_heard_of_and_cut(make_site: MakeSite) -> 
 
 
 async def test_a_fault_of_the_handler_is_500_and_reported(site: Site) -> None:
-    """It must not look like the client's mistake, nor vanish; what was begun is given up."""
+    """The fault must not look like the client's error or be lost; a response that has begun is cut
+    off."""
     reported: list[dict[str, Any]] = []
     gone: list[bool] = []
 

@@ -1,4 +1,5 @@
-"""Malformed requests of attackers are refused, cost no memory, and do not affect other clients."""
+"""Tests that malformed requests of attackers are refused, use no memory, and do not affect other
+clients."""
 
 import asyncio
 import tracemalloc
@@ -36,7 +37,7 @@ __all__ = ["make_site", "site"]  # fixtures
 async def test_two_parsers_could_read_it_in_two_ways(
     site: Site, sent: bytes, bytewise: bool
 ) -> None:
-    """400, whether it comes at once or byte by byte, without reaching the handler."""
+    """The status is 400, at once or byte by byte, and the handler is not called."""
     client = await site.client()
     for piece in [bytes([byte]) for byte in sent] if bytewise else [sent]:
         await client.send(piece)
@@ -56,7 +57,7 @@ async def test_a_request_of_http_1_0_needs_no_host(site: Site) -> None:
 async def test_a_byte_after_the_last_request_loses_no_answer(
     site: Site, after: bytes, later: bool
 ) -> None:
-    """`Connection: close` says that nothing follows; what follows is not read."""
+    """`Connection: close` says that nothing follows; bytes that follow are not read."""
     site.handle = lambda exchange: None
     client = await site.client()
     last = b"POST /a" + HOST + b"Connection: close\r\nContent-Length: 2\r\n\r\nok"
@@ -72,7 +73,7 @@ async def test_a_byte_after_the_last_request_loses_no_answer(
 
 
 async def test_no_more_than_a_few_requests_are_read_ahead(site: Site) -> None:
-    """The connection is read no further while so many wait: else they are held in memory."""
+    """The connection is not read further while so many wait, because they would fill the memory."""
     site.handle = lambda exchange: None
     client = await site.client()
     for number in range(100):
@@ -89,8 +90,8 @@ def refuse(method: bytes, target: bytes, known: Mapping[bytes, bytes]) -> Any:
 
 
 async def test_a_screen_decides_before_the_body_is_kept(site: Site) -> None:
-    """Small ones are answered in their turn and the connection is kept; of large ones not even
-    the body is waited for."""
+    """A refused request with a small body is answered in order and its connection is kept; a large
+    body is not waited for."""
     site.server.screen = refuse
     client = await site.client()
     good = b"POST /g" + HOST + b"Authorization: let me in\r\nContent-Length: 2\r\n\r\nok"
@@ -112,7 +113,8 @@ async def test_a_screen_decides_before_the_body_is_kept(site: Site) -> None:
 
 
 async def test_all_bodies_together_are_bounded(make_site: MakeSite) -> None:
-    """One too many is 503; those that were there are answered, and then there is room again."""
+    """A request beyond the limit gets 503; the earlier ones are answered, and then there is room
+    again."""
     site = await make_site(buffered_bytes=250_000)
     site.handle = lambda exchange: None
     clients = [await site.client() for _ in range(3)]
@@ -140,19 +142,19 @@ async def test_all_bodies_together_are_bounded(make_site: MakeSite) -> None:
 
 
 class Wire:
-    """A transport of a connection that is lost."""
+    """Transport of a lost connection."""
 
     def set_write_buffer_limits(self, high: int) -> None:
-        """Take any."""
+        """Accept any limits."""
 
     def get_extra_info(self, name: str) -> Any:
-        """Nothing is known."""
+        """Return None, as nothing is known."""
 
     def write(self, data: bytes) -> None:
-        """Write."""
+        """Discard the data."""
 
     def write_eof(self) -> None:
-        """Write no more."""
+        """Do nothing."""
 
     def is_closing(self) -> bool:
         return False
@@ -182,7 +184,8 @@ async def test_an_aborted_body_is_freed_without_the_garbage_collector(site: Site
 async def test_a_refused_connection_is_freed_without_the_garbage_collector(
     site: Site, kind: str
 ) -> None:
-    """Found by fuzzing: the refusal's frames kept its connection, 425,000 objects in 40 s."""
+    """Fuzzing discovered it: the refusal's frames kept the connection alive, 425,000 objects in 40
+    s."""
 
     def denied(*_: object) -> None:
         try:
@@ -203,7 +206,8 @@ async def test_a_refused_connection_is_freed_without_the_garbage_collector(
 
 
 async def test_one_fault_at_the_end_is_not_the_next_ones(site: Site) -> None:
-    """Who waits behind a request whose owner fails hears all the same that the client has gone."""
+    """A request that waits behind one whose owner fails is still notified that the client has
+    gone."""
     told: list[bytes] = []
     reported: list[Any] = []
 

@@ -1,4 +1,4 @@
-"""Compaction: the same rows in fewer parts, with readers and writers going on."""
+"""Tests of compaction: the same rows in fewer parts, with concurrent readers and writers."""
 
 import shutil
 import threading
@@ -21,7 +21,7 @@ STORES = Path(__file__).parents[1] / "stores"
 
 
 def fill(catalog: storage.Catalog, commits: int = 6) -> None:
-    """Several small commits to two sweeps and to none."""
+    """Make several small commits to two sweeps and to none."""
     for nth in range(commits):
         sweep = (None, "sweep:1", "sweep:2")[nth % 3]
         ids = [f"attempt:{commits - nth}-{i}" for i in range(3)]
@@ -39,18 +39,18 @@ def fill(catalog: storage.Catalog, commits: int = 6) -> None:
 
 
 def everything(home: storage.Home) -> list[dict[str, Any]]:
-    """All rows of both tables."""
+    """Return all rows of both tables."""
     sql = "select * from attempts left join messages using (attempt_id) order by all"
     return storage.query(sql, home)
 
 
 def files(home: storage.Home) -> int:
-    """Files under the tables' folder."""
+    """Return the number of files under the tables' folder."""
     return sum(path.is_file() for path in home.tables.rglob("*"))
 
 
 def test_the_same_rows_in_one_part_a_table_and_sweep(catalog: storage.Catalog) -> None:
-    """Nothing lost, nothing doubled; a second compaction finds nothing to do."""
+    """Nothing is lost or duplicated; a second compaction has nothing to do."""
     fill(catalog)
     before = everything(catalog.home)
     done = compact(catalog)
@@ -61,7 +61,7 @@ def test_the_same_rows_in_one_part_a_table_and_sweep(catalog: storage.Catalog) -
 
 
 def test_replaced_files_go_when_their_grace_is_over(catalog: storage.Catalog) -> None:
-    """They leave the tables' folders at once, and are kept beside them until then."""
+    """Replaced files leave the tables' folders at once and are kept beside them until then."""
     fill(catalog)
     before = everything(catalog.home)
     assert compact(catalog).files_waiting == 0
@@ -78,7 +78,7 @@ def test_replaced_files_go_when_their_grace_is_over(catalog: storage.Catalog) ->
 def test_an_open_reader_keeps_the_parts_that_it_resolved(
     catalog: storage.Catalog, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """They move when it has ended and compaction runs again."""
+    """The parts are moved when the reader has ended and compaction runs again."""
     monkeypatch.setattr(compaction, "READERS_WAIT_S", 0.05)
     fill(catalog)
     before = everything(catalog.home)
@@ -96,7 +96,7 @@ def test_an_open_reader_keeps_the_parts_that_it_resolved(
 
 
 def test_a_part_that_is_replaced_meanwhile_is_still_read_whole(catalog: storage.Catalog) -> None:
-    """A verifier or compactor that knows only the old path finds the file beside the tables."""
+    """A verifier or compactor that knows only the old path reads the file beside the tables."""
     fill(catalog)
     entries = catalog.rows(sa.select(cat.parts))
     compact(catalog)
@@ -104,7 +104,8 @@ def test_a_part_that_is_replaced_meanwhile_is_still_read_whole(catalog: storage.
 
 
 def test_what_was_entered_is_remembered_after_its_file_is_gone(catalog: storage.Catalog) -> None:
-    """A writer that lost touch for long asks whether its parts came in; they did."""
+    """A writer that was disconnected for long asks whether its parts were entered, and they
+    were."""
     fill(catalog)
     entries = catalog.rows(sa.select(cat.parts))
     compact(catalog)
@@ -120,7 +121,7 @@ def test_what_was_entered_is_remembered_after_its_file_is_gone(catalog: storage.
 
 
 def test_parts_are_sorted_so_that_a_cell_lies_together(catalog: storage.Catalog) -> None:
-    """Rows of a part follow its table's order."""
+    """Rows of a part are in its table's order."""
     fill(catalog)
     compact(catalog)
     sql = "select attempt_id, position from messages where sweep_id = 'sweep:1'"
@@ -130,7 +131,7 @@ def test_parts_are_sorted_so_that_a_cell_lies_together(catalog: storage.Catalog)
 
 @pytest.mark.parametrize("database", ["sqlite"], indirect=True)
 def test_parts_of_an_older_schema_are_rewritten(database: str, tmp_path: Path) -> None:
-    """The values stay; from then on they have the columns of this version."""
+    """The values stay; the rewritten parts have the columns of this version."""
     shutil.copytree(STORES / f"v{OLDEST_READ}", tmp_path / "old")
     home = storage.Home(tmp_path / "old")
     before = storage.query("select * from calls order by call_id", home)
@@ -143,7 +144,7 @@ def test_parts_of_an_older_schema_are_rewritten(database: str, tmp_path: Path) -
 
 
 def test_a_large_part_is_left_alone(catalog: storage.Catalog) -> None:
-    """Its rows are not written again and again."""
+    """The rows of a large part are not rewritten repeatedly."""
     fill(catalog)
     assert compact(catalog, target_bytes=1).sources == 0
 
@@ -151,7 +152,7 @@ def test_a_large_part_is_left_alone(catalog: storage.Catalog) -> None:
 def test_a_part_removed_meanwhile_is_not_brought_back(
     catalog: storage.Catalog, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Between reading and entering, another let the sweep go: the merge is dropped."""
+    """The sweep is removed between reading and entering, so the merge is dropped."""
     fill(catalog, commits=3)
     fill(catalog, commits=3)
     real = write_part
@@ -180,7 +181,7 @@ def test_one_compactor_at_a_time(catalog: storage.Catalog) -> None:
 
 
 def test_a_damaged_part_is_named_and_not_merged(catalog: storage.Catalog) -> None:
-    """Its damage must not become part of a part with a right checksum."""
+    """The part's damage must not become part of a part with a valid checksum."""
     fill(catalog)
     path = next((catalog.home.tables / "messages").rglob("*.parquet"))
     data = bytearray(path.read_bytes())

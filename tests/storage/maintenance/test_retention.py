@@ -1,4 +1,4 @@
-"""Retention removes whole sweeps, shows first what it would remove, and disturbs no reader."""
+"""Tests of retention: it removes whole sweeps, lists them first, and disturbs no reader."""
 
 from datetime import timedelta
 from typing import Any
@@ -16,7 +16,8 @@ CELL |= {"position": 0, "task_set_id": "t", "index_id": "i", "samples": 1, "stat
 
 @pytest.fixture
 def sweeps(catalog: storage.Catalog) -> storage.Catalog:
-    """Sweep ``sweep:old`` of ten days ago and ``sweep:new`` of now, an attempt each."""
+    """Return a store with sweep ``sweep:old`` of ten days ago and ``sweep:new`` of now, with one
+    attempt each."""
     for name, days in (("old", 10), ("new", 0)):
         at = cat.now() - timedelta(days=days)
         sweep, cell = f"sweep:{name}", f"cell:{name}"
@@ -33,13 +34,13 @@ def sweeps(catalog: storage.Catalog) -> storage.Catalog:
 
 
 def attempts(catalog: storage.Catalog) -> list[str]:
-    """Attempts that readers see."""
+    """Return the attempts visible to readers."""
     rows = storage.query("select attempt_id from attempts order by all", catalog.home)
     return [row["attempt_id"] for row in rows]
 
 
 def test_a_dry_run_says_what_would_go_and_nothing_goes(sweeps: storage.Catalog) -> None:
-    """With rows and bytes, by age."""
+    """The list has rows and bytes, by age."""
     (found,) = expire(sweeps, older_than=timedelta(days=7), dry_run=True)
     assert (found.sweep_id, found.cells, found.parts, found.rows) == ("sweep:old", 1, 2, 3)
     assert found.bytes > 0
@@ -47,7 +48,8 @@ def test_a_dry_run_says_what_would_go_and_nothing_goes(sweeps: storage.Catalog) 
 
 
 def test_an_old_sweep_goes_with_all_its_rows(sweeps: storage.Catalog) -> None:
-    """Its cell says so, its files go with a later compaction, other rows stay."""
+    """The sweep's cell is marked, its files are removed by a later compaction, and other rows
+    stay."""
     expire(sweeps, older_than=timedelta(days=7))
     assert attempts(sweeps) == ["new"]
     assert storage.query("select count(*) as n from calls", sweeps.home) == [{"n": 2}]
@@ -65,13 +67,13 @@ def test_an_old_sweep_goes_with_all_its_rows(sweeps: storage.Catalog) -> None:
 
 @pytest.mark.parametrize("name", ["new", "sweep:new"])
 def test_a_sweep_goes_by_name_or_id(sweeps: storage.Catalog, name: str) -> None:
-    """However young it is."""
+    """The sweep's age does not matter."""
     expire(sweeps, sweeps=[name])
     assert attempts(sweeps) == ["old"]
 
 
 def test_a_sweep_that_is_running_stays(sweeps: storage.Catalog) -> None:
-    """And its process goes on to commit."""
+    """The sweep's process continues to commit."""
     with storage.held(sweeps, "sweep:old") as lease:
         (found,) = expire(sweeps, older_than=timedelta(days=7))
         assert "sweep:old is held by process" in found.kept
@@ -80,7 +82,7 @@ def test_a_sweep_that_is_running_stays(sweeps: storage.Catalog) -> None:
 
 
 def test_a_wrong_name_lets_nothing_go(sweeps: storage.Catalog) -> None:
-    """One typing error must not cost the rest."""
+    """A typing error in one name must not remove the others."""
     with pytest.raises(storage.StoreError, match="no sweep is called older"):
         expire(sweeps, sweeps=["old", "older"])
     with pytest.raises(storage.StoreError, match="no sweep was selected"):
@@ -91,7 +93,7 @@ def test_a_wrong_name_lets_nothing_go(sweeps: storage.Catalog) -> None:
 def test_a_clock_set_back_lets_nothing_go(
     sweeps: storage.Catalog, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Sweeps of the future are not old."""
+    """Sweeps dated in the future are not old."""
     real = cat.now
     monkeypatch.setattr(cat, "now", lambda: real() - timedelta(days=30))
     assert expire(sweeps, older_than=timedelta(days=7)) == []

@@ -1,4 +1,5 @@
-"""Verification finds what is wrong with a store, and repair sets it aside without deleting."""
+"""Tests of verification, which detects faults of a store, and of repair, which sets files aside
+without deleting."""
 
 import json
 import os
@@ -24,14 +25,14 @@ from tutti.storage.read.views import connect
 
 
 def part(home: storage.Home, table: str) -> Path:
-    """The only part of a table."""
+    """Return the only part of a table."""
     (found,) = (home.tables / table).rglob("*.parquet")
     return found
 
 
 @pytest.fixture
 def filled(catalog: storage.Catalog) -> storage.Catalog:
-    """A store of two attempts, both done, each with a call."""
+    """Return a store of two attempts, both done, each with a call."""
     for each in ("a", "b"):
         state = {"attempt_id": each, "cell_id": "c", "sample_id": each, "task_id": "t", "trial": 0}
         catalog.upsert(cat.attempt_states, state | {"attempt": 1, "run_id": "r", "state": "done"})
@@ -44,31 +45,30 @@ def filled(catalog: storage.Catalog) -> storage.Catalog:
 
 
 def kinds(catalog: storage.Catalog, **options: Any) -> list[str]:
-    """What verification finds."""
+    """Return the kinds of verification's findings."""
     return [finding.kind for finding in verify(catalog, **options).findings]
 
 
 def flip(path: Path) -> None:
-    """Change one bit in the middle of a file."""
     data = bytearray(path.read_bytes())
     data[len(data) // 2] ^= 1
     path.write_bytes(data)
 
 
 def flip_unseen(path: Path) -> None:
-    """Change one bit as a failing disk does: size and times stay."""
+    """Change one bit as a failing disk does, keeping size and times."""
     before = path.stat()
     flip(path)
     os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
 
 
 def cut(path: Path) -> None:
-    """Cut a file short."""
+    """Truncate a file."""
     path.write_bytes(path.read_bytes()[:-20])
 
 
 def test_a_whole_store_has_no_findings(filled: storage.Catalog) -> None:
-    """And says what it looked at."""
+    """The result lists what was checked."""
     report = verify(filled, min_age_s=0)
     assert (report.parts, report.files, report.attempts, report.findings) == (2, 2, 2, [])
 
@@ -78,7 +78,7 @@ def test_a_whole_store_has_no_findings(filled: storage.Catalog) -> None:
 def test_no_query_answers_from_a_damaged_part(
     filled: storage.Catalog, harm: Any, table: str
 ) -> None:
-    """A part cut short, changed or missing is refused by name, before any row is read."""
+    """A truncated, changed or missing part is refused by name before any row is read."""
     path = part(filled.home, table)
     harm(path)
     with pytest.raises(storage.PartDamaged, match=f"{path}: .*tutti verify --repair"):
@@ -89,7 +89,8 @@ def test_no_query_answers_from_a_damaged_part(
 def test_repair_sets_a_damaged_part_aside_and_the_rest_answers(
     filled: storage.Catalog, harm: Any
 ) -> None:
-    """Nothing is deleted; attempts whose rows are gone are lost, so their samples run again."""
+    """Nothing is deleted; attempts without their rows are marked as lost, so their samples run
+    again."""
     path = part(filled.home, "attempts")
     harm(path)
     data = path.read_bytes()
@@ -107,7 +108,8 @@ def test_repair_sets_a_damaged_part_aside_and_the_rest_answers(
 
 
 def test_files_nobody_entered_go_to_quarantine(filled: storage.Catalog) -> None:
-    """A writer's leftovers and a foreign file; a young one may still be entered."""
+    """Such files are a writer's leftovers and a foreign file; a recent file may still be
+    entered."""
     (filled.home.tables / "calls" / "notes.txt").write_text("mine")
     (filled.home.tables / "calls" / "part-x.parquet.tmp").write_bytes(b"half")
     assert storage.query("select count(*) as n from calls", filled.home) == [{"n": 2}]
@@ -121,7 +123,8 @@ def test_files_nobody_entered_go_to_quarantine(filled: storage.Catalog) -> None:
 def test_a_writer_meanwhile_loses_no_attempt(
     catalog: storage.Catalog, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """An attempt that ends between our look at the rows and at the states is not lost."""
+    """An attempt that ends between the check of rows and the check of states is not marked as
+    lost."""
     real = connect
 
     def meanwhile(home: storage.Home, **given: Any) -> Any:
@@ -143,7 +146,8 @@ def test_a_writer_meanwhile_loses_no_attempt(
 def test_a_compactor_meanwhile_is_no_finding(
     catalog: storage.Catalog, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A replaced part may go, file and entry, between the listing and the look at the catalog."""
+    """A replaced part may be removed, file and entry, between the listing and the check of the
+    catalog."""
     for nth in range(2):
         storage.commit(catalog, {"attempts": [{"attempt_id": str(nth)}]})
     compact(catalog)
@@ -161,7 +165,7 @@ def test_a_compactor_meanwhile_is_no_finding(
 
 
 def test_files_are_listed_while_writers_rename_them(catalog: storage.Catalog) -> None:
-    """A temporary name that is listed may be gone when it is looked at."""
+    """A listed temporary name may no longer exist when it is checked."""
     over = threading.Event()
 
     def write() -> None:
@@ -181,7 +185,7 @@ def test_files_are_listed_while_writers_rename_them(catalog: storage.Catalog) ->
 
 
 def test_a_row_twice_is_found(filled: storage.Catalog) -> None:
-    """It cannot come from our writers; someone copied a part and entered it."""
+    """Our writers cannot cause it; somebody copied a part and entered it."""
     (entry,) = filled.rows(sa.select(cat.parts).where(cat.parts.c.table_name == "attempts"))
     copy = filled.home.tables / "attempts" / "part-copy.parquet"
     copy.write_bytes((filled.home.root / entry["path"]).read_bytes())
@@ -193,7 +197,7 @@ def test_a_row_twice_is_found(filled: storage.Catalog) -> None:
 def test_a_copied_store_is_hashed_once_and_then_opens_as_before(
     filled: storage.Catalog, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Copying changes the files' times; the first reader makes sure, the next need not."""
+    """Copying changes the files' times; the first reader verifies the hashes, later ones do not."""
     if "TUTTI_CATALOG_URL" in os.environ:
         pytest.skip("a copied folder with a catalog elsewhere is no copy of the store")
     subprocess.run(["cp", "-r", str(filled.home.root), str(tmp_path / "copy")], check=True)
@@ -207,7 +211,7 @@ def test_a_copied_store_is_hashed_once_and_then_opens_as_before(
 def test_programs_of_a_gateway_whose_host_is_gone_are_repaired(
     catalog: storage.Catalog, left_s: float, found: list[str]
 ) -> None:
-    """Its lease is in the catalog for ever; it counts until it has run out."""
+    """The gateway's lease stays in the catalog and is respected until it expires."""
     cell = ProgramCell("mine", "m", "adaptive")
     with catalog.transaction() as connection:
         begin_program(connection, "program", cell, "run", cat.now())

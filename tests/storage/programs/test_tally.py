@@ -1,4 +1,4 @@
-"""A gateway's attempt has the clock of its program: one rule for all who read it."""
+"""Tests of the clock of a gateway's attempt: one rule for all readers."""
 
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -20,7 +20,7 @@ CALLS = [
 
 
 def call(role: str, sent: float, ended: float, held_s: float, status: str) -> dict[str, Any]:
-    """A row of `calls`."""
+    """Return a row of `calls`."""
     times = {"sent_at": AT + timedelta(seconds=sent), "ended_at": AT + timedelta(seconds=ended)}
     tokens = {"prompt_tokens": None, "cached_tokens": None, "completion_tokens": None}
     row = {"role": role, "held_s": held_s, "status": status, "cost_usd": 0.0, "endpoint": "e"}
@@ -28,7 +28,8 @@ def call(role: str, sent: float, ended: float, held_s: float, status: str) -> di
 
 
 def test_working_time_leaves_out_waits_and_the_time_of_user_and_judge() -> None:
-    """Held 2 of the agent and 1 of its expert, 13 in vain; the partner took 18 of the 40."""
+    """The agent was held for 2 s, its expert for 1 s, and 13 s were in vain; the partner took 18 s
+    of the 40."""
     tally, clock = ProgramTally("a", ProgramCell("g", "m", "cap")), ProgramClock()
     for role, sent, ended, held_s, status in CALLS:
         tally.take(call(role, sent, ended, held_s, status))

@@ -1,4 +1,4 @@
-"""Waits of an attempt: what they cover, in any order, counted once."""
+"""Tests of an attempt's waits: in any order, overlapping time counts once."""
 
 import pytest
 from hypothesis import given
@@ -12,7 +12,8 @@ WAITS = st.lists(st.tuples(st.integers(0, 30), st.integers(0, 30)))
 
 @given(WAITS)
 def test_overlapping_waits_count_once(waits: list[tuple[int, int]]) -> None:
-    """Each returns what it adds to those before it; one that ends before it starts is none."""
+    """Each call returns what it adds to the earlier waits; a wait that ends before it starts is
+    ignored."""
     waited, covered = WaitedTime(), set[int]()
     for start, end in waits:
         new = set(range(start, end)) - covered
@@ -29,7 +30,8 @@ def test_memory_is_bounded_and_old_waits_still_count() -> None:
 
 
 def test_a_program_waits_before_sends_in_failed_calls_and_after_them() -> None:
-    """Held 2 s of 5; then a failure of 10 s, and 20 s until it calls again."""
+    """The program is held for 2 s of 5; then a call fails after 10 s, and the next call starts 20 s
+    later."""
     clock = ProgramClock()
     clock.take((0.0, 5.0), 2.0, failed=False, role="orchestrator")
     assert (clock.held_s, clock.failing_since) == (2.0, None)

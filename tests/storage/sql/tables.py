@@ -1,4 +1,4 @@
-"""The contract's tables, empty and in memory, with all macros and views over them."""
+"""The contract's tables, empty and in memory, with all their macros and views."""
 
 import duckdb
 import pyarrow as pa
@@ -8,7 +8,7 @@ from tutti.storage.read import views
 
 
 def connect() -> duckdb.DuckDBPyConnection:
-    """A connection whose tables are no views over parts, so that a test can fill them."""
+    """Return a connection whose tables are not views of parts, so that a test can fill them."""
     connection = duckdb.connect()
     connection.execute(views.TABLES_SQL)
     for name, columns in COLUMNS.items():
@@ -20,7 +20,7 @@ def connect() -> duckdb.DuckDBPyConnection:
 
 
 def refill(connection: duckdb.DuckDBPyConnection, table: str, columns: dict[str, pa.Array]) -> None:
-    """The table holds these rows and no others; columns that are not given are null."""
+    """Replace the table's rows; columns that are not given are null."""
     connection.execute(f"delete from {table}")
     if columns and len(next(iter(columns.values()))):
         connection.register("given", pa.table(columns))

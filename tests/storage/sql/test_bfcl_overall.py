@@ -1,4 +1,4 @@
-"""`bfcl_overall`: V4's weights over the categories that were measured; the others count 0."""
+"""Tests of `bfcl_overall`: V4's weights over the measured categories; the others count 0."""
 
 import duckdb
 import pytest
@@ -8,14 +8,14 @@ from tests.storage.sql.tables import connect
 
 @pytest.fixture
 def connection() -> duckdb.DuckDBPyConnection:
-    """Empty tables and the macros."""
+    """Return empty tables and the macros."""
     return connect()
 
 
 def measure(
     connection: duckdb.DuckDBPyConnection, category: str, correct: int, n: int, day: int = 1
 ) -> None:
-    """A sweep of one category, with `correct` of `n` right, and one attempt lost."""
+    """Add a sweep of one category with `correct` of `n` correct and one lost attempt."""
     sweep = f"{category}-{day}"
     connection.execute(
         "insert into sweeps (sweep_id, name, created_at) "
@@ -45,8 +45,8 @@ def measure(
 
 
 def test_weights_of_v4(connection: duckdb.DuckDBPyConnection) -> None:
-    """By hand: non-live ((.5 + 0 + 0) / 3 + 1 + 0 + 0) / 4; live by size (1 + 3) / 6; irrelevance
-    the mean of .5 and 0; multi-turn and agentic were not measured. Only the newest sweep counts."""
+    """Non-live is ((.5 + 0 + 0) / 3 + 1 + 0 + 0) / 4, live by size (1 + 3) / 6, irrelevance the
+    mean of .5 and 0; multi-turn and agentic were not measured. Only the newest sweep counts."""
     measure(connection, "simple_python", 0, 4)
     measure(connection, "simple_python", 2, 4, day=2)
     measure(connection, "multiple", 3, 3)
@@ -78,7 +78,7 @@ def test_all_categories_right_is_one(connection: duckdb.DuckDBPyConnection) -> N
 
 def test_a_memory_counts_its_questions(connection: duckdb.DuckDBPyConnection) -> None:
     """An attempt is a scenario: 3 of 4 and 1 of 6 questions are 4 of 10, not 0 of 2 attempts. The
-    benchmarks of the package count too, others do not."""
+    benchmarks of the package count, too; others do not."""
     measure(connection, "memory_kv", 0, 2)
     connection.execute("update cells set benchmark = 'bfcl-memory-kv@1'")
     for nth, (right, questions) in enumerate(((3, 4), (1, 6))):

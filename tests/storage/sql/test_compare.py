@@ -1,4 +1,5 @@
-"""compare(a, b) against `compare_paired` and scipy: interval and p, what counts, and coverage."""
+"""Tests of compare(a, b) against `compare_paired` and scipy: interval, p, counted attempts, and
+coverage."""
 
 # Hypothesis keeps a test that it ran; a type in its annotations is what nanobind calls leaked.
 from __future__ import annotations
@@ -25,7 +26,7 @@ FIGURES = ("n", "mean_a", "mean_b", "difference", "standard_error", "ci_low", "c
 
 @pytest.fixture(scope="module")
 def connection() -> Iterator[duckdb.DuckDBPyConnection]:
-    """Empty tables and the macros."""
+    """Yield empty tables and the macros."""
     with connect() as connection:
         yield connection
 
@@ -35,7 +36,7 @@ Row = tuple[str, str, int, str, float | None, bool | None]
 
 
 def fill(connection: duckdb.DuckDBPyConnection, rows: Sequence[Row]) -> None:
-    """The table holds these attempts and no others."""
+    """Replace the attempts in the table."""
     cells, tasks, attempts, statuses, scores, corrects = (
         zip(*rows, strict=True) if rows else [()] * 6
     )
@@ -53,7 +54,7 @@ def fill(connection: duckdb.DuckDBPyConnection, rows: Sequence[Row]) -> None:
 
 
 def compared(connection: duckdb.DuckDBPyConnection, rows: Sequence[Row]) -> Any:
-    """The one row of compare('a', 'b') over these attempts, by column."""
+    """Return the one row of compare('a', 'b') for these attempts, by column."""
     fill(connection, rows)
     cursor = connection.execute("select * from compare('a', 'b')")
     names = [column[0] for column in cursor.description or []]
@@ -62,7 +63,7 @@ def compared(connection: duckdb.DuckDBPyConnection, rows: Sequence[Row]) -> Any:
 
 
 def of_scores(a: Scores, b: Scores) -> list[Row]:
-    """One attempt a task; None where the cell has none."""
+    """Return one attempt per task; None means that the cell has none."""
     pairs = [("a", a), ("b", b)]
     return [
         (cell, f"t{i}", 1, "ok", score, None)
@@ -73,7 +74,7 @@ def of_scores(a: Scores, b: Scores) -> list[Row]:
 
 
 def test_a_paired_t_test_as_scipy_has_it(connection: duckdb.DuckDBPyConnection) -> None:
-    """Continuous scores: difference, standard error, interval and p."""
+    """For continuous scores, difference, standard error, interval and p agree."""
     random = np.random.default_rng(1)
     a = random.normal(0.5, 0.2, 40)
     b = a + random.normal(0.06, 0.1, 40)
@@ -87,7 +88,8 @@ def test_a_paired_t_test_as_scipy_has_it(connection: duckdb.DuckDBPyConnection) 
 
 
 def test_right_or_wrong_is_tested_by_mcnemar(connection: duckdb.DuckDBPyConnection) -> None:
-    """Nine tasks gained and one lost of 30: the exact binomial, not the t-test."""
+    """With nine tasks gained and one lost of 30, the exact binomial test is used, not the
+    t-test."""
     a = [0.0] * 9 + [1.0] + [1.0] * 20
     b = [1.0] * 9 + [0.0] + [1.0] * 20
     found = compared(connection, of_scores(a, b))
@@ -98,7 +100,7 @@ def test_right_or_wrong_is_tested_by_mcnemar(connection: duckdb.DuckDBPyConnecti
 def assert_equal_to_python(
     connection: duckdb.DuckDBPyConnection, pairs: Sequence[tuple[float, float]]
 ) -> None:
-    """Every figure of the macro is that of `compare_paired`."""
+    """Check that every figure of the macro equals that of `compare_paired`."""
     a, b = ([pair[side] for pair in pairs] for side in (0, 1))
     found = compared(connection, of_scores(a, b))
     known = compare_paired([[x] for x in a], [[x] for x in b])
@@ -141,7 +143,7 @@ def test_few_that_differ_as_in_python(
     equal: int,
     unit: float,
 ) -> None:
-    """Sign flips, the task added each way, and scores far outside 0 to 1."""
+    """The cases are sign flips, the task added in each direction, and scores far outside 0 to 1."""
     pairs = [(a * unit, b * unit) for a, b in unequal] + [(unit / 7, unit / 7)] * equal
     assert_equal_to_python(connection, pairs)
 
@@ -150,7 +152,8 @@ def test_few_that_differ_as_in_python(
 def test_quantile_and_tails_hold_for_any_degrees_of_freedom(
     connection: duckdb.DuckDBPyConnection, n: int
 ) -> None:
-    """Against t.ppf and t.sf to 1e-6, up to 10,000 degrees of freedom, near and far out."""
+    """The values agree with t.ppf and t.sf to 1e-6, up to 10,000 degrees of freedom, in the centre
+    and far in the tails."""
     for shift in (0.0, 0.3, 3.0, 60.0):
         d = np.random.default_rng(n).normal(0, 1, n)
         d = shift / math.sqrt(n) + (d - d.mean()) / d.std(ddof=1)
@@ -164,7 +167,7 @@ def test_quantile_and_tails_hold_for_any_degrees_of_freedom(
 def test_a_p_far_below_one_in_a_million_keeps_its_digits(
     connection: duckdb.DuckDBPyConnection,
 ) -> None:
-    """The tail is integrated itself, so it is no difference of two numbers near 1."""
+    """The tail itself is integrated, so it is no difference of two numbers near 1."""
     d = [1.0 + 0.1 * (-1) ** i for i in range(40)]
     found = compared(connection, of_scores([0.0] * 40, d))
     p = stats.ttest_1samp(d, 0).pvalue
@@ -187,7 +190,7 @@ def test_no_difference_at_all_is_no_proof_of_none(
 def test_the_same_gain_on_every_task_has_a_width_too(
     connection: duckdb.DuckDBPyConnection,
 ) -> None:
-    """All differences 0.1 (by rounding not quite): no t-test can be had, the sign test can."""
+    """All differences are 0.1 up to rounding: a t-test is impossible, the sign test is not."""
     a = [0.1 * (i % 9) for i in range(30)]
     found = compared(connection, of_scores(a, [x + 0.1 for x in a]))
     share = 1 - 0.05 ** (1 / 30)
@@ -200,7 +203,7 @@ def test_the_same_gain_on_every_task_has_a_width_too(
 
 
 def test_too_few_pairs_give_no_interval(connection: duckdb.DuckDBPyConnection) -> None:
-    """None or one paired task: nothing reads as measured."""
+    """With no or one paired task, nothing looks like a measured result."""
     none = compared(connection, of_scores([1.0, 0.0, None], [None, None, 1.0]))
     assert (none["n"], none["n_only_a"], none["n_only_b"]) == (0, 2, 1)
     one = compared(connection, of_scores([1.0], [0.0]))
@@ -210,7 +213,8 @@ def test_too_few_pairs_give_no_interval(connection: duckdb.DuckDBPyConnection) -
 
 
 def test_what_counts_as_a_score(connection: duckdb.DuckDBPyConnection) -> None:
-    """The last counted attempt of a sample; repeats averaged; score before correct, else 0."""
+    """The last counted attempt of a sample counts, repeats are averaged, and `score` is used before
+    `correct`, else 0."""
     rows: list[Row] = [
         ("a", "t1", 1, "infra_error", 1.0, None),
         ("a", "t1", 2, "ok", 0.25, True),  # the score, not `correct`
@@ -235,7 +239,7 @@ def test_what_counts_as_a_score(connection: duckdb.DuckDBPyConnection) -> None:
 
 
 def test_repeats_are_one_observation_of_their_task(connection: duckdb.DuckDBPyConnection) -> None:
-    """Ten repeats of five tasks are five pairs, however many attempts there are."""
+    """Ten repeats of five tasks are five pairs."""
     random = np.random.default_rng(3)
     scores = {cell: random.random((5, 10)) for cell in "ab"}
     rows: list[Row] = [
@@ -250,8 +254,8 @@ def test_repeats_are_one_observation_of_their_task(connection: duckdb.DuckDBPyCo
 
 
 def test_the_interval_covers_as_often_as_it_says(connection: duckdb.DuckDBPyConnection) -> None:
-    """4,000 comparisons of 30 tasks, seeded: the 95 % interval holds the true difference, and a
-    difference of nothing is called one in at most 6 %."""
+    """In 4,000 seeded comparisons of 30 tasks, the 95 % interval covers the true difference as
+    stated, and a difference of 0 is reported as one in at most 6 %."""
     random = np.random.default_rng(7)
     runs, n, truth = 4000, 30, 0.04
     a = random.beta(2, 2, (runs, n))

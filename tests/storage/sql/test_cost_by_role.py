@@ -1,4 +1,5 @@
-"""`cost_by_role` splits a cell's cost: every call counts once, under its role and its model."""
+"""Tests of `cost_by_role`, which splits a cell's cost: every call counts once, under its role and
+its model."""
 
 from typing import Any
 
@@ -10,7 +11,7 @@ from tutti import storage
 def call(
     cell: str, role: str | None, model: str, cost: float | None, status: str = "ok"
 ) -> dict[str, Any]:
-    """A call with ten prompt tokens, four of them cached, and two generated."""
+    """Return a call with ten prompt tokens, four of them cached, and two generated."""
     tokens = {"prompt_tokens": 10, "cached_tokens": 4, "completion_tokens": 2}
     row: dict[str, Any] = {
         "cell_id": cell,
@@ -23,7 +24,7 @@ def call(
 
 
 def test_every_call_counts_once(catalog: storage.Catalog) -> None:
-    """Failed calls and calls without a role count too; those of another cell do not."""
+    """Failed calls and calls without a role count, too; those of another cell do not."""
     calls = [
         call("c", "orchestrator", "pocket", 0.25),
         call("c", "orchestrator", "pocket", 0.5),

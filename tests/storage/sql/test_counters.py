@@ -1,4 +1,4 @@
-"""A counter's increase over a window, whatever restarts there were: from sample to sample."""
+"""Tests of a counter's increase over a window with any restarts, computed from sample to sample."""
 
 # Hypothesis keeps a test that it ran; a type in its annotations is what nanobind calls leaked.
 from __future__ import annotations
@@ -26,7 +26,7 @@ Samples = Sequence[tuple[float, float]]
 
 @pytest.fixture(scope="module")
 def connection() -> Iterator[duckdb.DuckDBPyConnection]:
-    """A plain connection with the tables that the macro reads; the cell began at second 0."""
+    """Yield a plain connection with the tables that the macro reads; the cell began at second 0."""
     with connect() as connection:
         connection.execute("set timezone = 'UTC'")
         call = {"cell_id": ["c"], "call_id": ["1"], "sent_at": [BEGAN]}
@@ -39,7 +39,7 @@ def summary(
     series: Mapping[tuple[str, str], Samples],
     window: tuple[float, float],
 ) -> dict[str, Any]:
-    """The macro's row over the samples of these (counter, engine)."""
+    """Return the macro's row for the samples of these (counter, engine)."""
     rows = [
         {"cell_id": "c", "engine_id": engine, "name": name, "value": value}
         | {"at": BEGAN + timedelta(seconds=second)}
@@ -55,7 +55,7 @@ def summary(
 
 
 def increase(samples: Samples, start: float, end: float) -> float:
-    """By the rule, one sample after the other."""
+    """Return the increase by the rule, one sample after the other."""
     known = [(second, value) for second, value in sorted(samples) if second < end]
     before = [sample for sample in known if sample[0] <= start]
     counted = before[-1:] + [sample for sample in known if sample[0] > start]
@@ -65,7 +65,8 @@ def increase(samples: Samples, start: float, end: float) -> float:
 
 @st.composite
 def restarting(draw: st.DrawFn) -> Samples:
-    """A counter that rises by any steps and starts over several times; samples in any order."""
+    """Draw a counter that rises by any steps and restarts several times, with samples in any
+    order."""
     total, samples = draw(st.integers(0, 50)), []
     for second in sorted(draw(st.sets(st.integers(0, 60), max_size=20))):
         restarts = draw(st.integers(0, 3)) == 0
@@ -85,7 +86,7 @@ def test_it_is_the_sum_over_consecutive_samples(
     start: int,
     seconds: int,
 ) -> None:
-    """However many restarts, before, in and after the window; engines add up."""
+    """This holds for any restarts before, in and after the window; engines are summed."""
     end = start + seconds
     series = {(PREEMPTIONS, engine): samples for engine, samples in engines.items()}
     found = summary(connection, series, (start, end))["preemptions_per_s"]
@@ -100,7 +101,8 @@ def test_it_is_the_sum_over_consecutive_samples(
 def test_an_engine_that_restarts_twice_loses_nothing(
     connection: duckdb.DuckDBPyConnection,
 ) -> None:
-    """From 100: 50 more, then 30 after one restart, and 40 after another. The ends alone say 40."""
+    """From 100, it rises by 50, then 30 after one restart and 40 after another. The ends alone give
+    40."""
     seconds, values = (0.0, 10.0, 20.0, 30.0, 40.0), (100.0, 150.0, 30.0, 5.0, 40.0)
     series = {
         (PREEMPTIONS, "e"): list(zip(seconds, values, strict=True)),

@@ -1,4 +1,5 @@
-"""Macros used laterally, for many cells in one query, say of each what they say of it alone."""
+"""Tests that macros used laterally for many cells in one query give the same result as for each
+alone."""
 
 import math
 from collections.abc import Iterator
@@ -21,7 +22,7 @@ BUCKETS = [f'{HISTOGRAM}_bucket{{le="{edge}"}}' for edge in ("0.1", "0.5", "1.0"
 
 
 def rows_of(cell: str, seed: int) -> dict[str, list[dict[str, Any]]]:
-    """A cell of thirty attempts whose times lie among those of the other cells."""
+    """Return a cell of thirty attempts whose times overlap those of the other cells."""
     random = Random(seed)
     rows: dict[str, list[dict[str, Any]]] = {"attempts": [], "calls": [], "tool_runs": []}
     key = {"cell_id": cell, "sweep_id": "sweep:1"}
@@ -58,7 +59,7 @@ def rows_of(cell: str, seed: int) -> dict[str, list[dict[str, Any]]]:
 
 @pytest.fixture(scope="module")
 def connection(tmp_path_factory: pytest.TempPathFactory) -> Iterator[duckdb.DuckDBPyConnection]:
-    """A store of three cells and one that has no rows."""
+    """Yield a store of three cells and one without rows."""
     home = storage.Home(tmp_path_factory.mktemp("macros"))
     with storage.open_catalog(home) as catalog:
         for seed, cell in enumerate(CELLS, start=1):
@@ -71,7 +72,7 @@ def connection(tmp_path_factory: pytest.TempPathFactory) -> Iterator[duckdb.Duck
 
 
 def alike(one: tuple[Any, ...], other: tuple[Any, ...]) -> bool:
-    """Equal, numbers up to the order in which they were added."""
+    """Return whether the values are equal, numbers up to the order of summation."""
     return len(one) == len(other) and all(
         a == b or (isinstance(a, float) and isinstance(b, float) and math.isclose(a, b))
         for a, b in zip(one, other, strict=True)
@@ -93,7 +94,7 @@ def alike(one: tuple[Any, ...], other: tuple[Any, ...]) -> bool:
     ],
 )
 def test_many_cells_at_once(connection: duckdb.DuckDBPyConnection, macro: str) -> None:
-    """A join inside a macro must not lose the cell: one cell's rows would count for another."""
+    """If a join inside a macro lost the cell, one cell's rows would count for another."""
     together: dict[str, list[tuple[Any, ...]]] = {}
     lateral = f"select c.id, m.* from asked c, {macro.format('c.id')} m order by all"
     for cell, *row in connection.execute(lateral).fetchall():
@@ -108,7 +109,7 @@ def test_many_cells_at_once(connection: duckdb.DuckDBPyConnection, macro: str) -
 
 
 def test_many_pairs_at_once(connection: duckdb.DuckDBPyConnection) -> None:
-    """`compare` over the whole surface."""
+    """`compare` is used for all pairs of cells."""
     lateral = "select a.id, b.id, m.* from asked a, asked b, compare(a.id, b.id) m"
     rows = connection.execute(lateral).fetchall()
     assert len(rows) == 16
@@ -118,7 +119,8 @@ def test_many_pairs_at_once(connection: duckdb.DuckDBPyConnection) -> None:
 
 
 def test_a_window_counts_programs_of_a_gateway_once_they_are_scored(tmp_path: Path) -> None:
-    """Nobody asked for their answers, so one without a verdict is neither right nor wrong."""
+    """The programs' answers were not requested by a task, so one without a verdict is neither
+    correct nor wrong."""
     home = storage.Home(tmp_path)
     key = {"cell_id": "cell:g", "sweep_id": "sweep:g", "started_at": BEGAN, "status": "ok"}
     verdicts = [("gateway", True), ("gateway", False), ("gateway", None), ("sweep", None)]

@@ -1,4 +1,4 @@
-"""ThunderAgent's summaries come out of our SQL with the numbers that its definitions give."""
+"""Tests that our SQL gives ThunderAgent's summaries with the numbers of its definitions."""
 
 # Hypothesis keeps a test that it ran; a type in its annotations is what nanobind calls leaked.
 from __future__ import annotations
@@ -46,7 +46,7 @@ READ_BY_THE_MACRO = ("calls", "server_metrics", "gateway_events", "tool_runs", "
 
 @pytest.fixture(scope="module")
 def connection() -> Iterator[duckdb.DuckDBPyConnection]:
-    """A plain connection with the tables the macro reads, empty."""
+    """Yield a plain connection with the empty tables that the macro reads."""
     source = resources.files("tutti.storage").joinpath("sql", "reference_window.sql").read_text()
     with duckdb.connect() as connection:
         connection.execute("set timezone = 'UTC'")
@@ -58,7 +58,8 @@ def connection() -> Iterator[duckdb.DuckDBPyConnection]:
 
 
 def fill(connection: duckdb.DuckDBPyConnection, folder: Path) -> list[ImportIssue]:
-    """The tables hold what the importer reads in the folder, as cell `c`; returns its problems."""
+    """Fill the tables with the importer's rows of the folder, as cell `c`, and return its
+    issues."""
     rows: dict[str, list[dict[str, Any]]] = {name: [] for name in READ_BY_THE_MACRO}
     problems = []
     for item in read(folder, "run"):
@@ -75,14 +76,14 @@ def fill(connection: duckdb.DuckDBPyConnection, folder: Path) -> list[ImportIssu
 
 
 def files(folder: Path) -> RunFiles:
-    """The run's files, as their launcher names them."""
+    """Return the run's files, as their launcher names them."""
     log = str(folder / "eval.log")
     series, usage = folder / "prefix_cache_timeseries.csv", folder / "orchestrator_usage.jsonl"
     return RunFiles(str(usage), metrics_csv=str(series), trials_log=log, steps_log=log)
 
 
 def without_iso(found: Any) -> Any:
-    """The same without what the definitions' computation leaves out."""
+    """Return the summary without the fields that the reference computation omits."""
     if not isinstance(found, dict):
         return found
     left_out = ("usage_jsonl",)
@@ -91,7 +92,7 @@ def without_iso(found: Any) -> Any:
 
 
 def assert_same(found: Any, expected: Any, where: str = "") -> None:
-    """The same structure and the same numbers to 1e-9; times to the microsecond."""
+    """Check that structure and numbers agree to 1e-9, and times to the microsecond."""
     if isinstance(expected, dict):
         assert isinstance(found, dict), where
         assert found.keys() == expected.keys(), where
@@ -108,7 +109,7 @@ def assert_same(found: Any, expected: Any, where: str = "") -> None:
 def assert_window(
     connection: duckdb.DuckDBPyConnection, folder: Path, start_s: float, end_s: float
 ) -> None:
-    """Both summaries of a window are those of the definitions."""
+    """Check that both summaries of a window are those of the definitions."""
     window = over(connection, "c", start_s, end_s)
     found = without_iso(window_summary([window], files(folder)))
     assert_same(found, expected_window(folder, start_s, end_s))
@@ -122,7 +123,8 @@ def assert_window(
 def test_a_run_of_two_hours_has_their_numbers(
     connection: duckdb.DuckDBPyConnection, tmp_path: Path, seed: int, awk: str, ends_s: float
 ) -> None:
-    """Restarts, lost samples, double stamps, lines without cached tokens, an early end."""
+    """The run has restarts, lost samples, duplicate timestamps, lines without cached tokens and an
+    early end."""
     folder = tmp_path / "hle_paper_thunderagent_c48_rep1_20260101_000000"
     write_run(folder, seed, awk=awk, ends_s=ends_s)
     assert fill(connection, folder) == []
@@ -136,7 +138,7 @@ totals = st.one_of(st.just(NAN), st.integers(0, 9).map(float))
 
 @st.composite
 def small_runs(draw: st.DrawFn) -> dict[str, str]:
-    """A few records of each file, with every oddity likely."""
+    """Draw a few records of each file, with many irregularities."""
     sampler = Sampler(draw(st.sampled_from(["mawk", "gawk"])))
     series = [",".join(HEADER)]
     for second in sorted(draw(st.lists(instants, min_size=1, max_size=8))):
@@ -167,7 +169,7 @@ def small_runs(draw: st.DrawFn) -> dict[str, str]:
 def test_any_small_run_has_their_numbers(
     connection: duckdb.DuckDBPyConnection, run: dict[str, str], start_s: float, length_s: float
 ) -> None:
-    """Property: whatever the files hold, and wherever the window's ends fall, on records too."""
+    """This holds for any files and any ends of the window, including ends on records."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         for file, text in run.items():
@@ -177,7 +179,7 @@ def test_any_small_run_has_their_numbers(
 
 
 def test_their_files_have_their_form(connection: duckdb.DuckDBPyConnection, tmp_path: Path) -> None:
-    """Fields in their order, local times, and the combined summary around both."""
+    """Fields are in their order, times are local, and the combined summary contains both."""
     folder = tmp_path / "run"
     write_run(folder, 5, hours=0.5)
     fill(connection, folder)
@@ -206,7 +208,7 @@ def test_their_files_have_their_form(connection: duckdb.DuckDBPyConnection, tmp_
 def test_without_a_first_response_there_is_no_summary(
     connection: duckdb.DuckDBPyConnection, tmp_path: Path
 ) -> None:
-    """Their failure, in their words."""
+    """The error has ThunderAgent's text."""
     (tmp_path / "orchestrator_usage.jsonl").write_text('{"ts_unix": 1767225600, "model": "m"}\n')
     fill(connection, tmp_path)
     window = over(connection, "c")
@@ -222,7 +224,8 @@ def test_without_a_first_response_there_is_no_summary(
 def test_files_that_are_not_there_are_not_available(
     connection: duckdb.DuckDBPyConnection, tmp_path: Path
 ) -> None:
-    """Usage alone: responses, and nothing that reads as measured for the rest."""
+    """With the usage file alone there are responses, and nothing that looks measured for the
+    rest."""
     line = {"ts_unix": START, "prompt_tokens": 4, "cached_tokens": 1}
     (tmp_path / "orchestrator_usage.jsonl").write_text(json.dumps(line) + "\n")
     fill(connection, tmp_path)
@@ -234,7 +237,7 @@ def test_files_that_are_not_there_are_not_available(
 def test_one_attempt_is_enough_for_its_figures(
     connection: duckdb.DuckDBPyConnection, tmp_path: Path
 ) -> None:
-    """Of a store's own cell, which has no log."""
+    """The cell is a store's own, which has no log."""
     line = {"ts_unix": START, "prompt_tokens": 4, "cached_tokens": 1}
     (tmp_path / "orchestrator_usage.jsonl").write_text(json.dumps(line) + "\n")
     fill(connection, tmp_path)
@@ -251,7 +254,8 @@ def test_one_attempt_is_enough_for_its_figures(
 def test_changes_are_computed_where_nobody_noted_them(
     connection: duckdb.DuckDBPyConnection,
 ) -> None:
-    """A cell of our own: totals of two engines, one of which restarts; attempts and tool runs."""
+    """The cell is our own, with totals of two engines, one of which restarts, and with attempts and
+    tool runs."""
     at = "timestamptz '2026-01-01 00:00:00+00' + to_seconds"
     for name in READ_BY_THE_MACRO:
         connection.execute(f"delete from {name}")
@@ -287,7 +291,7 @@ def test_changes_are_computed_where_nobody_noted_them(
 
 
 def test_their_numbers_come_out_of_a_store(catalog: storage.Catalog, tmp_path: Path) -> None:
-    """Imported by the loader in two halves as the run grows; asked of the store."""
+    """The loader imports them in two halves as the run grows, and the store is queried."""
     whole = tmp_path / "whole"
     folder = tmp_path / "hle_paper_continuum_c24_rep2_20260101_000000"
     write_run(whole, 4, hours=0.4)

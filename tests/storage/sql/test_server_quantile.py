@@ -1,4 +1,5 @@
-"""`server_quantile` says of a histogram's bucket deltas what numpy says of the observations."""
+"""Tests that `server_quantile` of a histogram's bucket deltas agrees with numpy for the
+observations."""
 
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
@@ -23,14 +24,15 @@ Observed = dict[tuple[str, str], list[np.ndarray[Any, np.dtype[np.float64]]]]
 
 
 def label(edge: float) -> str:
-    """As Prometheus' client writes it."""
+    """Return an edge as Prometheus' client writes it."""
     return "+Inf" if np.isinf(edge) else repr(float(edge))
 
 
 def deltas(
     cell: str, metric: str, second: int, observed: Any, engine: str = "e"
 ) -> list[dict[str, Any]]:
-    """Rows of one sample, as the gateway's sampler gives them: the first has all edges."""
+    """Return the rows of one sample, as the gateway's sampler gives them: the first has all
+    edges."""
     row = {"cell_id": cell, "engine_id": engine, "at": BEGAN + timedelta(seconds=second)}
     places = np.searchsorted(EDGES, np.asarray(observed, float), side="left")  # le: up to and with
     counts = np.bincount(places, minlength=len(EDGES) + 1)
@@ -43,7 +45,8 @@ def deltas(
 
 @pytest.fixture(scope="module")
 def observed() -> Observed:
-    """Two metrics of three cells; nothing in the first second, which is the baseline."""
+    """Return two metrics of three cells, without observations in the first second, which is the
+    baseline."""
     rng = np.random.default_rng(7)
     return {
         (cell, metric): [
@@ -58,7 +61,7 @@ def observed() -> Observed:
 def connection(
     tmp_path_factory: pytest.TempPathFactory, observed: Observed
 ) -> Iterator[duckdb.DuckDBPyConnection]:
-    """A store with those histograms, two engines in the last cell, and cells without any."""
+    """Yield a store with those histograms, two engines in the last cell, and cells without any."""
     home = storage.Home(tmp_path_factory.mktemp("histograms"))
     rows: dict[str, list[dict[str, Any]]] = {"calls": [], "server_metrics": []}
     for cell in (*CELLS, "cell:quiet"):
@@ -77,7 +80,7 @@ def connection(
 
 
 def quantile(connection: duckdb.DuckDBPyConnection, *given: Any) -> dict[str, Any]:
-    """The macro's one row."""
+    """Return the macro's one row."""
     cursor = connection.execute("select * from server_quantile($1, $2, $3, $4, $5)", list(given))
     names = [column[0] for column in cursor.description or []]
     (row,) = cursor.fetchall()
@@ -95,7 +98,8 @@ def test_it_lies_within_a_bucket_of_the_observations(
     q: float,
     window: tuple[float, float],
 ) -> None:
-    """Of any window, in any cell; numpy's inverted_cdf is the observation of the same rank."""
+    """This holds for any window and cell; numpy's inverted_cdf gives the observation of the same
+    rank."""
     start, end = window
     seconds = observed[cell, metric]
     inside = np.concatenate([v for second, v in enumerate(seconds) if start < second <= end])
@@ -111,7 +115,7 @@ def test_it_lies_within_a_bucket_of_the_observations(
 def test_windows_that_touch_share_nothing_and_lose_nothing(
     connection: duckdb.DuckDBPyConnection,
 ) -> None:
-    """A sample at the boundary tells of the time before it."""
+    """A sample at the boundary belongs to the time before it."""
     edges = (0, 7, 20, 20.5, 39)
     parts = [quantile(connection, "cell:a", TTFT, 0.5, *edge)["n"] for edge in pairwise(edges)]
     assert parts == [7 * 30, 13 * 30, 0, 19 * 30]
@@ -120,7 +124,7 @@ def test_windows_that_touch_share_nothing_and_lose_nothing(
 def test_the_value_is_spread_evenly_within_the_bucket(
     connection: duckdb.DuckDBPyConnection, observed: Observed
 ) -> None:
-    """As histogram_quantile of Prometheus."""
+    """The rule is that of Prometheus' histogram_quantile."""
     inside = np.concatenate(observed["cell:b", TTFT][1:])
     edges = np.array([0.0, *EDGES])
     cumulative = np.searchsorted(np.sort(inside), edges, side="right")
@@ -133,7 +137,7 @@ def test_the_value_is_spread_evenly_within_the_bucket(
 def test_many_cells_metrics_quantiles_and_windows_at_once(
     connection: duckdb.DuckDBPyConnection,
 ) -> None:
-    """Used laterally over all its arguments it says what it says of each alone."""
+    """Used laterally over all its arguments, the macro gives the same results as for each alone."""
     asked = (
         "(values ('cell:a'), ('cell:b'), ('cell:c'), ('cell:quiet'), ('none')) c(cell), "
         f"(values ('{TTFT}'), ('{ITL}'), ('other')) m(metric), (values (0.5), (0.9)) r(q), "
@@ -149,7 +153,7 @@ def test_many_cells_metrics_quantiles_and_windows_at_once(
 
 
 def test_nothing_observed_is_nothing(connection: duckdb.DuckDBPyConnection) -> None:
-    """No cell, no histogram, an empty window and a quantile that is none: null, never 0."""
+    """A missing cell, no histogram, an empty window and an invalid quantile give null, never 0."""
     nothing = {"value": None, "n": 0, "lower": None, "upper": None}
     assert quantile(connection, "none", TTFT, 0.5, 0, 9) == nothing | {"n": None}
     assert quantile(connection, "cell:quiet", TTFT, 0.5, 0, 9) == nothing
@@ -162,7 +166,8 @@ def test_nothing_observed_is_nothing(connection: duckdb.DuckDBPyConnection) -> N
 def test_of_a_bucket_without_an_end_the_value_is_where_it_begins(
     catalog: storage.Catalog,
 ) -> None:
-    """It is at least that, and `upper` says so; a histogram of that bucket alone says nothing."""
+    """The value is the bucket's lower edge, and `upper` is infinity; a histogram with that bucket
+    alone gives null."""
     rows = deltas("c", TTFT, 0, []) + deltas("c", TTFT, 1, [0.02] + [99.0] * 9)
     rows.append(rows[-1] | {"name": 'x:only_bucket{le="+Inf"}'})
     call = {"cell_id": "c", "call_id": "1", "sent_at": BEGAN}

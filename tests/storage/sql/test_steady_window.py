@@ -1,4 +1,4 @@
-"""The steady window's start is where MSER says, against MSER computed here."""
+"""Tests of the steady window's start against MSER computed here."""
 
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime, timedelta
@@ -18,14 +18,15 @@ Level = Callable[[float], float]
 
 
 def after(seconds: float) -> datetime:
-    """That many seconds after the first request."""
+    """Return the time `seconds` after the first request."""
     return BEGAN + timedelta(microseconds=round(seconds * 1e6))
 
 
 def rows_of(
     cell: str, per_s: Level, kv: Level | None, seed: int = 1, **changes: Any
 ) -> dict[str, list[dict[str, Any]]]:
-    """Two slots, busy for SPAN_S; steps at a rate, KV use once a second."""
+    """Return rows of two slots, busy for SPAN_S, with steps at a rate and the KV use once a
+    second."""
     key = {"cell_id": cell, "sweep_id": "s"}
     rng, at, rows = Random(seed), 0.0, dict[str, list[dict[str, Any]]](attempts=[], calls=[])
     for nth, start in enumerate([0.0, 0.0, *np.linspace(1, SPAN_S, 40)]):
@@ -48,33 +49,34 @@ def rows_of(
 
 
 def mser(y: Sequence[float]) -> int:
-    """White's rule, as in the paper, of the first half: the first batch that is kept; 0 where that
-    takes less than a fifth off the error."""
+    """Return the first batch kept by White's rule, as in the paper, for the first half, or 0 if the
+    cut reduces the error by less than a fifth."""
     tails = [np.array(y[d:]) for d in range(len(y) // 2 + 1)]
     errors = [((t - t.mean()) ** 2).sum() / len(t) ** 2 for t in tails]
     return int(np.argmin(errors)) if min(errors) <= 0.8 * errors[0] else 0
 
 
 def steady(home: storage.Home, cell: str = "c") -> tuple[Any, Any, str]:
-    """Start, end and reason."""
+    """Return start, end and reason."""
     sql = f"select start_s, end_s, reason from steady_window('{cell}')"
     (row,) = storage.query(sql, home)
     return row["start_s"], row["end_s"], row["reason"]
 
 
 def flat(_: float) -> float:
-    """A figure that is steady from the start: about four steps a second, half of the cache."""
+    """Return a constant that is used for a steady figure: about four steps per second, or half of
+    the cache."""
     return 4.0
 
 
 def half(_: float) -> float:
-    """Half of the cache."""
+    """Return half of the cache."""
     return 0.5
 
 
 @pytest.mark.parametrize("seed", range(5))
 def test_the_cut_is_white_s(catalog: storage.Catalog, seed: int) -> None:
-    """Steps alone, a slow start of 60 s: the macro and the formula agree on the batch."""
+    """For steps alone with a slow start of 60 s, the macro and the formula agree on the batch."""
     rows = rows_of("c", lambda s: 4.0 if s > 60 else 1.0, None, seed)
     storage.commit(catalog, rows)
     ends = [(row["ended_at"] - BEGAN).total_seconds() for row in rows["calls"]]
@@ -96,39 +98,39 @@ def test_the_later_of_both_counts(catalog: storage.Catalog) -> None:
 
 
 def test_no_steady_state_keeps_the_busy_span_and_says_so(catalog: storage.Catalog) -> None:
-    """A cache that fills to the end never settles."""
+    """A cache that fills until the end never settles."""
     storage.commit(catalog, rows_of("c", flat, lambda s: s / 500))
     found = steady(catalog.home)
     assert found == (0, SPAN_S, "all session slots busy; no steady state by MSER on KV use")
 
 
 def test_what_is_steady_stays_whole(catalog: storage.Catalog) -> None:
-    """Noise alone moves no start: the error must fall by a fifth."""
+    """Noise alone does not move the start, because the error must fall by a fifth."""
     storage.commit(catalog, rows_of("c", flat, half))
     found = steady(catalog.home)
     assert found == (0, SPAN_S, "all session slots busy; nothing cut by MSER on steps and KV use")
 
 
 def test_few_steps_are_not_asked(catalog: storage.Catalog) -> None:
-    """Below five steps a batch a count is chance."""
+    """With fewer than five steps per batch, the counts are random."""
     storage.commit(catalog, rows_of("c", lambda s: 0.4 if s > 60 else 0.1, None))
     assert steady(catalog.home) == (0, SPAN_S, "all session slots busy")
 
 
 def test_unknown_load_has_no_window(catalog: storage.Catalog) -> None:
-    """It had one from second 0, whatever ran then."""
+    """The window used to start at second 0."""
     storage.commit(catalog, rows_of("c", flat, half, concurrency=None))
     assert steady(catalog.home) == (None, None, "it is not known how many sessions ran at once")
 
 
 def test_an_open_loop_is_called_one(catalog: storage.Catalog) -> None:
-    """Its sessions have a time at which they are due; its slots are not kept busy."""
+    """Sessions of an open loop have due times, and its slots are not kept busy."""
     storage.commit(catalog, rows_of("c", flat, half, due_at=BEGAN))
     assert steady(catalog.home)[2].startswith("as many sessions arrived as asked for; ")
 
 
 def test_many_cells_at_once(catalog: storage.Catalog) -> None:
-    """Used laterally each cell has its own window."""
+    """Used laterally, each cell has its own window."""
     for nth, until in enumerate((0, 40, 90)):
         rows = rows_of(f"c{nth}", lambda s, u=until: 4.0 if s > u else 1.0, half, seed=nth)  # type: ignore[misc]
         storage.commit(catalog, rows)
@@ -139,7 +141,7 @@ def test_many_cells_at_once(catalog: storage.Catalog) -> None:
 
 
 def session_rows(starts: Sequence[float], lasting_s: float, slots: int) -> dict[str, Any]:
-    """Attempts that begin at `starts`, each with one call, and last so long."""
+    """Return attempts that start at `starts`, each with one call, and take `lasting_s`."""
     rows = dict[str, Any](attempts=[], calls=[])
     for nth, start in enumerate(starts):
         key = {"cell_id": "c", "sweep_id": "s", "attempt_id": f"a{nth}", "status": "ok"}
@@ -151,7 +153,8 @@ def session_rows(starts: Sequence[float], lasting_s: float, slots: int) -> dict[
 
 
 def test_the_window_of_a_ramp_begins_at_its_end(catalog: storage.Catalog) -> None:
-    """Not with the n-th start: sessions that came early are at their second or third sample."""
+    """The window does not begin with the n-th start, because early sessions are at their second or
+    third sample."""
     starts = sorted(second + 1.0 * turn for second in range(8) for turn in range(30 - second))
     storage.commit(catalog, session_rows(starts, 1.0, 8))
     start_s, _, reason = steady(catalog.home)

@@ -1,4 +1,5 @@
-"""pass_at_k, pass_hat_k and majority_at_k against the Python metrics, and what they count."""
+"""Tests of pass_at_k, pass_hat_k and majority_at_k against the Python metrics, and of counted
+trials."""
 
 # Hypothesis keeps a test that it ran; a type in its annotations is what nanobind calls leaked.
 from __future__ import annotations
@@ -33,13 +34,13 @@ Tasks = Sequence[Sequence[Trial]]
 
 @pytest.fixture(scope="module")
 def connection() -> Iterator[duckdb.DuckDBPyConnection]:
-    """Empty tables and the macros."""
+    """Yield empty tables and the macros."""
     with connect() as connection:
         yield connection
 
 
 def fill(connection: duckdb.DuckDBPyConnection, cells: dict[str, Tasks]) -> None:
-    """The sweep `sweep:1`, named demo, holds these cells in this order and nothing else."""
+    """Replace the cells of the sweep `sweep:1`, named demo, in this order."""
     for table in ("sweeps", "cells", "scores", "artifacts"):
         connection.execute(f"delete from {table}")
     enter_sweep(connection, "sweep:1", 1)
@@ -62,7 +63,7 @@ def fill(connection: duckdb.DuckDBPyConnection, cells: dict[str, Tasks]) -> None
 
 
 def enter_sweep(connection: duckdb.DuckDBPyConnection, sweep_id: str, day: int) -> None:
-    """A sweep named demo, made on that day."""
+    """Add a sweep named demo, created on that day."""
     connection.execute(
         "insert into sweeps by name select $id as sweep_id, 'demo' as name, "
         "make_timestamptz(2026, 1, $day, 0, 0, 0, 'UTC') as created_at",
@@ -77,7 +78,7 @@ def enter_cell(
     position: int = 0,
     status: str = "finished",
 ) -> None:
-    """A cell of it."""
+    """Add a cell of the sweep."""
     connection.execute(
         "insert into cells by name select $cell as cell_id, $sweep as sweep_id, 'b' as benchmark, "
         "'m' as model, 'cap' as policy, 4 as concurrency, 0 as repeat, $position as position, "
@@ -87,14 +88,14 @@ def enter_cell(
 
 
 def ask(connection: duckdb.DuckDBPyConnection, macro: str, k: int) -> list[dict[str, Any]]:
-    """The macro's rows over sweep:1."""
+    """Return the macro's rows for sweep:1."""
     cursor = connection.execute(f"from {macro}('sweep:1', $k)", {"k": k})
     names = [column[0] for column in cursor.description or []]
     return [dict(zip(names, row, strict=True)) for row in cursor.fetchall()]
 
 
 def counted(tasks: Tasks, k: int) -> list[list[tuple[str | None, float]]]:
-    """(answer, score) of the counted trials of tasks that have `k` of them."""
+    """Return (answer, score) of the counted trials of tasks that have `k` of them."""
     groups = [
         [(each.answer, float(bool(each.correct))) for each in trials if each.status in COUNTED]
         for trials in tasks
@@ -103,7 +104,7 @@ def counted(tasks: Tasks, k: int) -> list[list[tuple[str | None, float]]]:
 
 
 def expected(macro: str, tasks: Tasks, k: int) -> float | None:
-    """What the Python metric says; None where no task has `k` counted trials."""
+    """Return the Python metric, or None if no task has `k` counted trials."""
     groups = counted(tasks, k)
     if not groups:
         return None
@@ -129,7 +130,7 @@ TASKS = st.lists(st.lists(TRIAL, min_size=1, max_size=8), max_size=6)
 def test_sql_and_python_agree(
     connection: duckdb.DuckDBPyConnection, macro: str, cells: list[Tasks], k: int
 ) -> None:
-    """Every cell has a row, also where no task has k counted trials."""
+    """Every cell has a row, also if no task has k counted trials."""
     named = {f"cell:{place}": tasks for place, tasks in enumerate(cells)}
     fill(connection, named)
     rows = ask(connection, macro, k)
@@ -145,7 +146,7 @@ def test_sql_and_python_agree(
 
 @pytest.mark.parametrize("macro", MACROS)
 def test_many_ks_at_once(connection: duckdb.DuckDBPyConnection, macro: str) -> None:
-    """Used laterally, each k has the rows that it has alone."""
+    """Used laterally, each k has the same rows as alone."""
     right, wrong = Trial("ok", True, "a"), Trial("ok", False, "b")
     silent = Trial("limit", None, None)
     fill(
@@ -165,7 +166,7 @@ def test_many_ks_at_once(connection: duckdb.DuckDBPyConnection, macro: str) -> N
 
 
 def test_known_values(connection: duckdb.DuckDBPyConnection) -> None:
-    """Four trials, two right with one answer, two wrong with two: by hand."""
+    """The task has four trials, two correct with one answer, two wrong with two answers."""
     right = Trial("ok", True, "4")
     fill(connection, {"c": [[right, right, Trial("ok", False, "5"), Trial("limit", None, "6")]]})
     found = {macro: ask(connection, macro, 2)[0]["value"] for macro in MACROS}
@@ -179,7 +180,7 @@ def test_known_values(connection: duckdb.DuckDBPyConnection) -> None:
 
 
 def test_the_last_attempt_of_a_sample_counts(connection: duckdb.DuckDBPyConnection) -> None:
-    """A retry is no further trial."""
+    """A retry is no additional trial."""
     fill(connection, {"c": [[Trial("ok", False, "a"), Trial("ok", False, "a")]]})
     connection.execute(
         "insert into attempts select * replace (attempt_id || 'b' as attempt_id, 2 as attempt, "
@@ -191,7 +192,7 @@ def test_the_last_attempt_of_a_sample_counts(connection: duckdb.DuckDBPyConnecti
 
 
 def test_votes_go_by_what_the_scorer_read(connection: duckdb.DuckDBPyConnection) -> None:
-    """The newest score's answer is the vote; a wordy answer without a score is its own."""
+    """The answer of the newest score is the vote; an answer without a score is its own vote."""
     fill(
         connection,
         {"c": [[Trial("ok", True, "so 4"), Trial("ok", True, "it is 4"), Trial("ok", False, "5")]]},
@@ -215,7 +216,7 @@ def test_votes_go_by_what_the_scorer_read(connection: duckdb.DuckDBPyConnection)
 def test_an_answer_that_a_scorer_did_not_find_is_no_vote(
     connection: duckdb.DuckDBPyConnection,
 ) -> None:
-    """Whatever the attempt said, and whatever an older score had read."""
+    """Neither the attempt's text nor an older score's answer is used."""
     said = [Trial("ok", True, "4"), Trial("ok", False, "hm"), Trial("ok", False, "hm")]
     fill(connection, {"c": [said]})
     read: list[list[str | None]] = [["4"], [None], ["hm", None]]
@@ -235,7 +236,7 @@ def test_an_answer_that_a_scorer_did_not_find_is_no_vote(
 
 
 def test_the_newest_sweep_of_a_name_is_meant(connection: duckdb.DuckDBPyConnection) -> None:
-    """Superseded cells are in nothing."""
+    """Superseded cells are excluded everywhere."""
     fill(connection, {"old": [[Trial("ok", True, "a")]]})
     enter_sweep(connection, "sweep:2", 2)
     for cell, status in (("new", "finished"), ("gone", "superseded")):
@@ -252,7 +253,7 @@ def test_k_is_at_least_one(connection: duckdb.DuckDBPyConnection, macro: str) ->
 
 
 def test_many_trials(connection: duckdb.DuckDBPyConnection) -> None:
-    """64 trials of a task: binomials of that size lose no digits that are shown."""
+    """With 64 trials of a task, binomials lose no displayed digits."""
     trials = [Trial("ok", nth % 8 == 0, str(nth % 8)) for nth in range(64)]
     fill(connection, {"c": [trials]})
     for macro in MACROS:
@@ -261,7 +262,7 @@ def test_many_trials(connection: duckdb.DuckDBPyConnection) -> None:
 
 
 def declare_mean_score(connection: duckdb.DuckDBPyConnection, cell_id: str) -> None:
-    """The cell's task set declares that it reports its mean score."""
+    """Declare for the cell's task set that it reports its mean score."""
     connection.execute("update cells set task_set_id = 'set' where cell_id = $1", [cell_id])
     detail = '{"headline": {"measure": "mean score"}}'
     connection.execute(
@@ -279,7 +280,7 @@ GRADES = st.lists(
 def test_degrees_in_sql_and_python(
     connection: duckdb.DuckDBPyConnection, tasks: list[list[float]], k: int
 ) -> None:
-    """Where a cell reports its mean score, avg@n and best of k are of the scores, not of right."""
+    """If a cell reports its mean score, avg@n and best of k use scores, not correctness."""
     fill(connection, {"c": [[Trial("ok", False, None) for _ in trials] for trials in tasks]})
     declare_mean_score(connection, "c")
     for task, trials in enumerate(tasks):

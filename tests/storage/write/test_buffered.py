@@ -1,4 +1,5 @@
-"""The background writer: bounded, honest about what it could not keep, quick to its caller."""
+"""Tests of the background writer: bounded, with an exact count of lost rows, and fast for its
+caller."""
 
 import threading
 import time
@@ -44,18 +45,18 @@ def fail(monkeypatch: pytest.MonkeyPatch) -> Fail:
 
 
 def count(catalog: storage.Catalog, table: str = "calls") -> int:
-    """Rows that readers see."""
+    """Return the number of rows visible to readers."""
     (row,) = storage.query(f"select count(*) as n from {table}", catalog.home)
     return int(row["n"])
 
 
 def parts_of(catalog: storage.Catalog) -> list[Path]:
-    """All files of its tables, entered or not."""
+    """Return all files of the tables, entered or not."""
     return [each for each in (catalog.home.root / "tables").rglob("*") if each.is_file()]
 
 
 def call(nth: int) -> dict[str, Any]:
-    """A row of `calls`."""
+    """Return a row of `calls`."""
     return {"call_id": f"c{nth}", "latency_s": 0.5}
 
 
@@ -72,7 +73,7 @@ def test_rows_are_committed_within_their_time_without_being_asked(
 
 
 def test_rows_from_many_threads_are_all_there_once(catalog: storage.Catalog) -> None:
-    """`add` and `put` at once, commits in between."""
+    """`add` and `put` run concurrently, with commits in between."""
     with BufferedWriter(catalog, commit_s=0.01) as writer:
 
         def work(thread: int) -> None:
@@ -96,7 +97,7 @@ def test_rows_from_many_threads_are_all_there_once(catalog: storage.Catalog) -> 
 
 
 def test_add_beyond_the_bound_is_refused_and_counted(catalog: storage.Catalog, fail: Fail) -> None:
-    """A gateway goes on when the disk does not; what it could not keep is known."""
+    """A gateway continues when the disk fails; the number of lost rows is known."""
     fail(storage.StoreFull("no room"))
     writer = BufferedWriter(catalog, max_rows=3, commit_s=0.01)
     assert [writer.add("calls", call(i)) for i in range(5)] == [True] * 3 + [False] * 2
@@ -112,7 +113,7 @@ def test_add_beyond_the_bound_is_refused_and_counted(catalog: storage.Catalog, f
 
 
 def test_put_waits_for_room(catalog: storage.Catalog, fail: Fail) -> None:
-    """Back-pressure: the producer is as fast as the disk."""
+    """Through back-pressure, the producer is as fast as the disk."""
     fail(storage.StoreBusy("locked"))
     writer = BufferedWriter(catalog, max_rows=2, commit_s=0.01)
     writer.put({"calls": [call(0), call(1)]})
@@ -131,7 +132,7 @@ def test_put_waits_for_room(catalog: storage.Catalog, fail: Fail) -> None:
 
 
 def test_rows_and_what_they_complete_are_one(catalog: storage.Catalog) -> None:
-    """A group whose state cannot change is not there; others of its batch are."""
+    """A group whose state cannot change is not stored; others of its batch are."""
     lost = {"attempts": [{"attempt_id": "lost"}]}
 
     def fail_always(_: sa.Connection) -> None:
@@ -152,7 +153,7 @@ def test_rows_and_what_they_complete_are_one(catalog: storage.Catalog) -> None:
 
 
 def test_attempts_of_many_groups_end_with_their_rows(catalog: storage.Catalog) -> None:
-    """One statement ends them all; one that was not running costs itself, not the others."""
+    """One statement ends them all; an attempt that was not running fails alone."""
     row = {"cell_id": "c", "task_id": "t", "trial": 0, "attempt": 1, "run_id": "r"}
     for nth in range(4):
         state = row | {"attempt_id": f"a{nth}", "sample_id": f"s{nth}", "state": "running"}
@@ -177,7 +178,7 @@ def test_attempts_of_many_groups_end_with_their_rows(catalog: storage.Catalog) -
 
 
 def test_commits_are_a_second_apart_however_steady_the_load(catalog: storage.Catalog) -> None:
-    """Rows that come while a commit is under way wait for the next: parts are few."""
+    """Rows that arrive during a commit wait for the next one, so there are few parts."""
     with BufferedWriter(catalog, commit_s=0.3) as writer:
         until = time.monotonic() + 1.2
         while time.monotonic() < until:
@@ -190,7 +191,7 @@ def test_commits_are_a_second_apart_however_steady_the_load(catalog: storage.Cat
 def test_a_closure_that_fails_is_counted_and_told_to_its_producer_alone(
     catalog: storage.Catalog,
 ) -> None:
-    """Nobody waits for a thread that ended, and no other caller gets its error."""
+    """No caller waits for a thread that ended, and no other caller gets its error."""
 
     def make() -> Group:
         raise KeyError("no body")
@@ -213,7 +214,8 @@ def test_a_closure_that_fails_is_counted_and_told_to_its_producer_alone(
 
 
 def test_a_program_whose_id_the_catalog_refuses_costs_no_other(catalog: storage.Catalog) -> None:
-    """PostgreSQL takes no NUL character; the gateway refuses it, and the store bears it."""
+    """PostgreSQL accepts no NUL character; the gateway refuses it, and the store handles it,
+    too."""
     at, refused = cat.now(), list[Exception]()
     cell = storage.ProgramCell("mine", "m", "passthrough")
     with BufferedWriter(catalog, commit_s=60) as writer:
@@ -233,7 +235,7 @@ def test_a_program_whose_id_the_catalog_refuses_costs_no_other(catalog: storage.
 def test_an_error_of_the_store_in_a_closure_is_tried_again_in_order(
     catalog: storage.Catalog,
 ) -> None:
-    """A catalog that is locked for a moment costs nothing, and nobody overtakes."""
+    """A catalog that is locked for a moment loses nothing, and no entry overtakes another."""
     errors: list[Exception] = [storage.StoreBusy("locked"), storage.StoreError("unreachable")]
     order: list[str] = []
 
@@ -263,7 +265,7 @@ def test_an_error_of_the_store_in_a_closure_is_tried_again_in_order(
 def test_an_entry_whose_error_never_passes_costs_only_itself(
     catalog: storage.Catalog, where: str
 ) -> None:
-    """After `TRIES` times; the catalog answers everybody else."""
+    """Such an entry is dropped after `TRIES` tries, while the catalog works for all others."""
 
     def fail_always(*_: Any) -> Any:
         raise storage.StoreBusy("locked")
@@ -287,7 +289,7 @@ def test_an_entry_whose_error_never_passes_costs_only_itself(
 def test_an_entry_that_the_file_system_refuses_costs_only_itself(
     catalog: storage.Catalog,
 ) -> None:
-    """A file name that is too long for it, tried `TRIES` times; the others do not wait."""
+    """The entry's file name is too long and is tried `TRIES` times; the others do not wait."""
     refused: list[Exception] = []
     with BufferedWriter(catalog, commit_s=60) as writer:
         writer.add("calls", call(1))
@@ -305,7 +307,7 @@ def test_an_entry_that_the_file_system_refuses_costs_only_itself(
 def test_rows_wait_for_a_file_system_that_takes_nothing(
     catalog: storage.Catalog, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A lost mount, for longer than an entry is tried: nothing is lost."""
+    """The mount is lost for longer than an entry is retried, and nothing is lost."""
 
     def lost_mount(*_: Any, **__: Any) -> None:
         raise OSError(5, "Input/output error")
@@ -325,7 +327,7 @@ def test_rows_wait_for_a_file_system_that_takes_nothing(
 def test_rows_wait_for_a_file_system_that_becomes_read_only_between_two_parts(
     catalog: storage.Catalog, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The first part's file cannot be removed, either: it stays, and the rows are stored later."""
+    """The first part's file cannot be removed either: it stays, and the rows are stored later."""
 
     def read_only(*_: Any, **__: Any) -> None:
         raise OSError(30, "Read-only file system")
@@ -353,7 +355,7 @@ def test_rows_wait_for_a_file_system_that_becomes_read_only_between_two_parts(
 def test_the_queue_is_bounded_by_bytes(
     catalog: storage.Catalog, fail: Fail, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Of what a closure holds, as its producer estimates it, and of the text of messages."""
+    """The size is the producer's estimate for a closure, and the text of messages."""
     monkeypatch.setattr(buffered, "MAX_BYTES", 1000)
     fail(storage.StoreFull("no room"))
     writer = BufferedWriter(catalog, commit_s=60)
@@ -380,7 +382,7 @@ def test_the_queue_is_bounded_by_bytes(
 
 
 def test_half_a_gigabyte_waits_for_a_full_disk(catalog: storage.Catalog, fail: Fail) -> None:
-    """By what its producers estimate."""
+    """The size is estimated by the producers."""
     fail(storage.StoreFull("no room"))
     with BufferedWriter(catalog, commit_s=60) as writer:
         sizes = (2**28, 2**28, 1)
@@ -392,7 +394,7 @@ def test_half_a_gigabyte_waits_for_a_full_disk(catalog: storage.Catalog, fail: F
 def test_a_part_has_no_more_than_a_batch_of_text(
     catalog: storage.Catalog, fail: Fail, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """But for the last row's."""
+    """The text of the last row may exceed the limit."""
     monkeypatch.setattr(buffered, "BATCH_BYTES", 1000)
     fail(storage.StoreFull("no room"))
     with BufferedWriter(catalog, commit_s=60) as writer:
@@ -427,7 +429,8 @@ def test_what_may_be_long_in_a_row_counts_by_its_bytes(
     table: str,
     column: dict[str, Any],
 ) -> None:
-    """Also of rows that are there when they are added; a value of another type is refused later."""
+    """This also holds for rows that are complete when added; a value of another type is refused
+    later."""
     monkeypatch.setattr(buffered, "MAX_BYTES", 1000)
     fail(storage.StoreFull("no room"))
     writer = BufferedWriter(catalog, commit_s=60)
@@ -443,7 +446,7 @@ def test_what_may_be_long_in_a_row_counts_by_its_bytes(
 
 
 def test_a_closed_writer_takes_nothing_and_says_so(catalog: storage.Catalog) -> None:
-    """A row that nobody will commit must not be lost in silence; one added before is there."""
+    """A row that will not be committed must not be lost silently; one added before is stored."""
     writer = BufferedWriter(catalog, commit_s=60)
     writer.add("calls", call(1))
     writer.close()
@@ -461,7 +464,7 @@ def test_a_closed_writer_takes_nothing_and_says_so(catalog: storage.Catalog) -> 
 
 
 def test_closing_counts_what_the_store_did_not_take(catalog: storage.Catalog, fail: Fail) -> None:
-    """It is lost with the process."""
+    """The remaining rows are lost with the process."""
     fail(storage.StoreFull("no room"))
     writer = BufferedWriter(catalog, max_rows=2, commit_s=0.01)
     writer.put({"calls": [call(1), call(2)]})
@@ -485,7 +488,7 @@ def test_closing_counts_what_the_store_did_not_take(catalog: storage.Catalog, fa
 def test_closing_tries_a_store_again_that_takes_nothing_for_a_while(
     catalog: storage.Catalog, monkeypatch: pytest.MonkeyPatch, failures: int
 ) -> None:
-    """`TRIES` times in all, and not once more when everything is committed."""
+    """There are `TRIES` tries in total, and none after everything is committed."""
     tried: list[int] = []
 
     def commit(*given: Any, **named: Any) -> None:
@@ -510,7 +513,8 @@ def test_closing_tries_a_store_again_that_takes_nothing_for_a_while(
 def test_a_commit_that_is_not_answered_is_neither_lost_nor_doubled(
     catalog: storage.Catalog, monkeypatch: pytest.MonkeyPatch, arrived: bool, unreachable: int
 ) -> None:
-    """The database goes away between the commit and its answer; a retry asks before it writes."""
+    """The database disconnects between the commit and its response; a retry checks before it
+    writes."""
     real, breaks = catalog.transaction, [True] + [False] * unreachable
 
     @contextmanager
@@ -546,7 +550,7 @@ def test_a_commit_that_is_not_answered_is_neither_lost_nor_doubled(
 
 @pytest.mark.parametrize("database", ["postgresql"], indirect=True)
 def test_a_commit_that_lands_after_its_client_lost_touch(catalog: storage.Catalog) -> None:
-    """Asked while the server is still at work on it: the answer waits for what becomes of it."""
+    """If the server is still processing the commit, the check waits for its result."""
     psycopg = pytest.importorskip("psycopg")
     dialect: Any = catalog.engine.dialect
     lost: list[Any] = []
@@ -587,7 +591,7 @@ def test_a_commit_that_lands_after_its_client_lost_touch(catalog: storage.Catalo
 
 
 def test_a_row_no_table_takes_costs_only_itself(catalog: storage.Catalog) -> None:
-    """Of loose rows it is counted, of a group it is raised."""
+    """A loose row is counted; for a group the error is raised."""
     refused: list[Exception] = []
     bad = {"attempt_id": "bad", "score": float("nan")}
     writer = BufferedWriter(catalog, commit_s=60)
@@ -606,7 +610,7 @@ def test_a_row_no_table_takes_costs_only_itself(catalog: storage.Catalog) -> Non
 
 
 def test_a_row_no_table_takes_costs_a_group_with_a_change(catalog: storage.Catalog) -> None:
-    """Its rows and its change are one; one without a change loses the row alone."""
+    """A group with a change is one unit; a group without a change loses only the row."""
     changed, refused = list[sa.Connection](), list[Exception]()
     with BufferedWriter(catalog, commit_s=60) as writer:
         for complete in (changed.append, None):
@@ -617,7 +621,8 @@ def test_a_row_no_table_takes_costs_a_group_with_a_change(catalog: storage.Catal
 
 
 def test_a_lost_lease_is_raised_and_nothing_more_is_committed(catalog: storage.Catalog) -> None:
-    """It is the writer's state: everybody who asks gets it, and what waits is told to its own."""
+    """A lost lease is the writer's state: every caller gets the error, and pending groups report it
+    to their producers."""
     lease = leases.acquire(catalog, "sweep:1", seconds=0)
     writer = BufferedWriter(catalog, lease=lease, commit_s=60)
     leases.acquire(catalog, "sweep:1", seconds=0)
@@ -659,7 +664,7 @@ def test_costly_rows_are_made_on_the_writers_thread_and_once(
 
 
 def test_before_each_commit_the_callers_own_is_called(catalog: storage.Catalog) -> None:
-    """Its error, of whatever kind, fails the commit; the rows stay."""
+    """Any error of the callback fails the commit; the rows stay."""
     errors: list[Exception] = [KeyError("url"), storage.StoreError("the gateway is away")]
 
     def before() -> None:
@@ -676,7 +681,7 @@ def test_before_each_commit_the_callers_own_is_called(catalog: storage.Catalog) 
 
 
 def test_add_drops_nothing_while_the_writer_writes(catalog: storage.Catalog) -> None:
-    """What it costs is measured by the store's benchmark."""
+    """The cost of `add` is measured by the store's benchmark."""
     row = call(1) | {"params": "{}" * 50, "prompt_hash": "0" * 16}
     with BufferedWriter(catalog, commit_s=0.05) as writer:
         for _ in range(20_000):

@@ -1,4 +1,5 @@
-"""The background writer under random faults of producers and of the store, beside good groups."""
+"""Tests of the background writer under random faults of producers and of the store, beside valid
+groups."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -33,7 +34,7 @@ ACTS = st.lists(
 
 
 class FaultyStore:
-    """A writer whose store and producers fail as a test says, and what it was given."""
+    """Writer whose store and producers fail as a test specifies, and its recorded input."""
 
     def __init__(self, catalog: storage.Catalog, patch: pytest.MonkeyPatch) -> None:
         self.faults: list[str] = []
@@ -50,7 +51,7 @@ class FaultyStore:
         self.writer = BufferedWriter(catalog, commit_s=60, before=self._before)
 
     def act(self, nth: int, how: str, rows: int, fault: Any) -> None:
-        """Give a group to the writer, or ask it to commit."""
+        """Pass a group to the writer, or request a commit."""
         if how == "fault":
             # An entry that meets `TRIES` errors alone, of itself or of the store, is given up.
             self.passing += fault != "before"
@@ -138,7 +139,7 @@ class FaultyStore:
             raise storage.StoreError("server closed the connection")
 
     def finish(self) -> None:
-        """Let the store recover, and everything be settled."""
+        """Let the store recover and everything be committed."""
         for _ in range(len(self.faults) + buffered.TRIES * (len(self.bad) + len(self.good) + 1)):
             with suppress(storage.StoreError):
                 self.writer.flush()
@@ -153,7 +154,8 @@ class FaultyStore:
 def test_every_good_group_is_stored_once_and_in_order(
     acts: list[tuple[str, int, Any]], catalog: storage.Catalog
 ) -> None:
-    """Property: whatever fails beside them. The bad ones are counted, and told to their own."""
+    """This holds for any faults of other groups, which are counted and reported to their
+    producers."""
     (before,) = catalog.rows(sa.text("select coalesce(max(rowid), 0) as n from parts"))  # type: ignore
     with pytest.MonkeyPatch.context() as patch:
         store = FaultyStore(catalog, patch)
@@ -166,7 +168,7 @@ def test_every_good_group_is_stored_once_and_in_order(
 
 
 def ids_of(catalog: storage.Catalog, after: int) -> list[str]:
-    """The calls stored after a part, in the order in which they were committed."""
+    """Return the calls stored after a part, in commit order."""
     rowid: sa.ColumnElement[int] = sa.literal_column("rowid")
     query = sa.select(cat.parts.c.path).where(rowid > after).order_by(rowid)
     paths = [catalog.home.root / row["path"] for row in catalog.rows(query)]

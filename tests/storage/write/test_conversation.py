@@ -1,4 +1,4 @@
-"""Prompts that grow are stored once, and every prompt comes back as it was sent."""
+"""Tests that growing prompts are stored once and every prompt is returned as it was sent."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -23,7 +23,7 @@ EDITS = st.sampled_from(["grow", "cut", "forget first", "summarise", "branch", "
 
 
 def edited(prompt: list[dict[str, Any]], edit: str, new: dict[str, Any]) -> list[dict[str, Any]]:
-    """What agents do to their context between calls."""
+    """Return the prompt edited as agents edit their context between calls."""
     if edit == "again":
         return prompt[:-1] or [new]
     if edit == "cut":
@@ -36,7 +36,7 @@ def edited(prompt: list[dict[str, Any]], edit: str, new: dict[str, Any]) -> list
 
 
 def same(rows: list[dict[str, Any]], prompt: list[dict[str, Any]]) -> bool:
-    """Whether rows are the prompt, empty and absent content being one."""
+    """Return whether rows equal the prompt, with empty and absent content being equal."""
     kept = ("role", "content", "tool_calls", "tool_call_id", "name")
     given = [{k: message_columns(m)[k] or None for k in kept} for m in prompt]
     for message in given:
@@ -46,7 +46,7 @@ def same(rows: list[dict[str, Any]], prompt: list[dict[str, Any]]) -> bool:
 
 
 class CountedPositions(list[int]):
-    """Counts how many of its positions were looked at."""
+    """List that counts accesses to its positions."""
 
     looks = 0
 
@@ -57,7 +57,7 @@ class CountedPositions(list[int]):
 
 
 def test_a_prompt_whose_start_was_edited_is_placed_in_linear_time() -> None:
-    """However often a message repeats, each of its positions is looked at once."""
+    """For any number of repetitions of a message, each of its positions is accessed once."""
     conversation, count = Conversation("attempt:1"), 500
     said = [{"role": "user", "content": "go on"}] * count
     conversation.observe("call:1", [{"role": "system", "content": "a"}, *said], None)
@@ -75,7 +75,7 @@ def test_a_prompt_whose_start_was_edited_is_placed_in_linear_time() -> None:
 
 
 def test_the_common_beginning_of_two_prompts_keeps_its_positions() -> None:
-    """Though an earlier message says the same: a prompt that only grows has new ones."""
+    """An earlier message has the same text, but a prompt that only grows has new positions."""
     conversation = Conversation("attempt:1")
     a, b, c, d = ({"role": "user", "content": text} for text in "abcd")
     spans: list[Any] = []
@@ -85,7 +85,7 @@ def test_the_common_beginning_of_two_prompts_keeps_its_positions() -> None:
 
 
 def test_after_rows_were_lost_no_prompt_refers_to_them() -> None:
-    """All of it is stored again, at positions that nobody has."""
+    """The whole prompt is stored again, at new positions."""
     conversation = Conversation("attempt:1", first=5)
     prompt = [{"role": "user", "content": "a"}]
     conversation.observe("call:1", prompt, {"role": "assistant", "content": "b"})
@@ -99,7 +99,7 @@ def test_after_rows_were_lost_no_prompt_refers_to_them() -> None:
 def test_every_prompt_is_the_rows_at_its_spans(
     turns: list[tuple[str, Any, Any]], repeats: bool
 ) -> None:
-    """Property: whatever an agent does to its context, the stored prompt is the one it sent."""
+    """This holds for any change of the context by an agent."""
     conversation = Conversation("attempt:1")
     stored: dict[int, dict[str, Any]] = {}
     prompt: list[dict[str, Any]] = []
@@ -125,7 +125,8 @@ def user(text: str) -> dict[str, Any]:
 def test_a_prompt_that_was_answered_and_comes_again_is_said_again(
     begun: list[dict[str, Any]], texts: str
 ) -> None:
-    """One-turn calls of one program: each question stands before its answer, instructions once."""
+    """In one-turn calls of one program, each question precedes its answer, and instructions are
+    stored once."""
     conversation, said = Conversation("attempt:1"), []
     for nth, text in enumerate(texts):
         answer = {"role": "assistant", "content": f"answer {nth}"}
@@ -136,7 +137,8 @@ def test_a_prompt_that_was_answered_and_comes_again_is_said_again(
 
 
 def test_a_prompt_without_an_answer_is_sent_again_and_not_said_again() -> None:
-    """A client's retry after an error; and contexts that were edited keep what they kept."""
+    """The repeated prompt is a client's retry after an error; edited contexts keep their unchanged
+    messages."""
     conversation = Conversation("attempt:1")
     answer = {"role": "assistant", "content": "b"}
     assert len(conversation.observe("call:1", [user("a")], None, repeats=True)[0]) == 1
@@ -152,7 +154,7 @@ def test_a_prompt_without_an_answer_is_sent_again_and_not_said_again() -> None:
 
 @pytest.mark.parametrize("turns", [10, 40, 160])
 def test_a_conversation_that_grows_costs_what_was_said(turns: int) -> None:
-    """n growing prompts: two rows and one span a turn, though n²/2 messages were sent."""
+    """n growing prompts take two rows and one span per turn, although n²/2 messages were sent."""
     conversation, prompt = Conversation("attempt:1"), [{"role": "system", "content": "be brief"}]
     count = 0
     spans: list[dict[str, int]] = []
@@ -182,14 +184,14 @@ def test_an_answer_that_comes_back_without_its_empty_fields_is_the_same() -> Non
 
 
 def calling(arguments: Any, call_id: str = "c1", **fields: Any) -> dict[str, Any]:
-    """An assistant's call of a tool."""
+    """Return an assistant's tool call."""
     called = {"name": "add", "arguments": arguments}
     call = {"id": call_id, "type": "function", "function": called}
     return {"role": "assistant", "content": None, "tool_calls": [call]} | fields
 
 
 def text(said: str, kind: str = "text", **fields: Any) -> dict[str, Any]:
-    """A part of a message."""
+    """Return a part of a message."""
     return {"type": kind, "text": said} | fields
 
 
@@ -243,7 +245,7 @@ SAME = {
 def test_an_answer_is_known_in_the_form_in_which_a_client_sends_it_back(
     answer: dict[str, Any], again: dict[str, Any]
 ) -> None:
-    """However it was serialised; also where the client sends both forms in turn."""
+    """This holds for any serialisation, also if the client alternates between both forms."""
     conversation = Conversation("attempt:1")
     user = {"role": "user", "content": "1 + 1"}
     conversation.observe("call:1", [user], answer)
@@ -276,7 +278,7 @@ OTHERS = {
 def test_what_means_something_else_is_another_message(
     answer: dict[str, Any], other: dict[str, Any]
 ) -> None:
-    """No message is lost for being similar."""
+    """No message is lost because it is similar to another."""
     conversation = Conversation("attempt:1")
     conversation.observe("call:1", [], answer)
     rows, _ = conversation.observe("call:2", [other], None)
@@ -284,7 +286,7 @@ def test_what_means_something_else_is_another_message(
 
 
 def test_a_form_is_normalised_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Forty prompts that grow have 1,600 messages; each new one is looked into, no other."""
+    """Forty growing prompts have 1,600 messages; only each new one is processed."""
     looked: list[Any] = []
     real = conversation_module._meaning
 
@@ -303,12 +305,13 @@ def test_a_form_is_normalised_once(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def said(*texts: str) -> list[dict[str, Any]]:
-    """Messages of a user."""
+    """Return messages of a user."""
     return [{"role": "user", "content": each} for each in texts]
 
 
 def test_a_context_that_the_server_keeps_is_part_of_the_prompt() -> None:
-    """Continued, branched, and with other instructions; one that is not known is left out."""
+    """Contexts are continued, branched, and used with other instructions; an unknown one is
+    omitted."""
     conversation = Conversation("attempt:1", first=5)
     system = {"role": "system", "content": "brief"}
     answers = [{"role": "assistant", "content": name} for name in "ABCDE"]
@@ -332,7 +335,7 @@ def test_a_context_that_the_server_keeps_is_part_of_the_prompt() -> None:
 
 
 def test_old_contexts_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What is remembered of them is bounded; one that is named again is the newest."""
+    """The number of contexts is bounded; a context that is used again becomes the newest."""
     monkeypatch.setattr(conversation_module, "MAX_CONTEXTS", 2)
     conversation = Conversation("attempt:1")
     for name in ("r1", "r2", "r1", "r3"):
@@ -341,7 +344,7 @@ def test_old_contexts_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_prompts_are_asked_for_in_sql(catalog: storage.Catalog) -> None:
-    """`prompt(call)` gives them from the store, an edited context too, in the order sent."""
+    """`prompt(call)` returns them from the store in the order sent, also for an edited context."""
     conversation = Conversation("attempt:1")
     messages = [{"role": "user", "content": f"m{i}"} for i in range(6)]
     rows, calls = [], []
@@ -379,7 +382,7 @@ ODD = st.fixed_dictionaries(
 def test_whatever_a_message_holds_its_row_is_kept(
     prompt: list[dict[str, Any]], answer: dict[str, Any]
 ) -> None:
-    """Rows were lost where a client gave its tool calls as text, or a role as a list."""
+    """Rows used to be lost if a client sent its tool calls as text, or a role as a list."""
     rows, spans = Conversation("a").observe("c", prompt, answer)
     table = pa.Table.from_pylist(rows, TABLES["messages"])
     assert table.num_rows == len(prompt) + 1

@@ -1,4 +1,4 @@
-"""Columns that are converted another way than Arrow's own, which is slower: the values are its."""
+"""Tests of columns that are converted faster than by Arrow: the values equal Arrow's."""
 
 from datetime import UTC, datetime, timedelta, timezone
 from typing import Any
@@ -20,7 +20,7 @@ TIMES = (
 
 @given(st.lists(TIMES))
 def test_times_are_those_of_arrow(values: list[datetime | None]) -> None:
-    """Of any zone, and of none, which is taken as UTC."""
+    """The times have any zone, or none, which is read as UTC."""
     table = to_arrow("calls", [{"sent_at": value} for value in values])
     kind = TABLES["calls"].field("sent_at").type
     assert table["sent_at"].combine_chunks() == pa.array(values, type=kind)
@@ -38,7 +38,7 @@ MEMBERS = st.dictionaries(st.sampled_from(["id", "name", "arguments"]), st.text(
 
 @given(st.lists(st.lists(MEMBERS) | st.none()))
 def test_lists_of_structs_are_those_of_arrow(values: list[list[dict[str, Any]] | None]) -> None:
-    """With and without each member."""
+    """Each member may be missing."""
     table = to_arrow("messages", [{"tool_calls": value} for value in values])
     kind = TABLES["messages"].field("tool_calls").type
     assert table["tool_calls"].to_pylist() == pa.array(values, type=kind).to_pylist()

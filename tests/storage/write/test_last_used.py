@@ -1,4 +1,4 @@
-"""Of values by name those used last are kept, as many as fit in the bound."""
+"""Tests of a cache of values by name: the most recently used are kept, as many as fit the bound."""
 
 from dataclasses import dataclass
 
@@ -10,14 +10,15 @@ from tutti.storage import LastUsed
 
 @dataclass
 class Block:
-    """A value of some bytes."""
+    """Value of a given size."""
 
     size: int
 
 
 @given(st.lists(st.tuples(st.sampled_from("abcdef"), st.integers(0, 12)), max_size=40))
 def test_the_last_values_within_the_bound_are_known(puts: list[tuple[str, int]]) -> None:
-    """The longest run of last uses that fits, whatever was put before and however it grew."""
+    """The cache has the longest run of last uses that fits, for any earlier values and their
+    growth."""
     last_used, sizes = LastUsed[Block](20), dict[str, int]()
     for name, size in puts:
         last_used.put(name, Block(size))
@@ -30,7 +31,7 @@ def test_the_last_values_within_the_bound_are_known(puts: list[tuple[str, int]])
 
 
 def test_what_is_forgotten_takes_no_room() -> None:
-    """A program that has ended makes room for others; one that is unknown is no error."""
+    """A program that has ended makes room for others; an unknown one is no error."""
     last_used = LastUsed[Block](10)
     last_used.put("a", Block(6))
     last_used.forget("a")
@@ -41,7 +42,7 @@ def test_what_is_forgotten_takes_no_room() -> None:
 
 
 def test_a_value_that_has_grown_counts_as_it_is_now() -> None:
-    """It was put before it grew, and is put again after its use."""
+    """The value is put before it grows, and put again after its use."""
     last_used, growing = LastUsed[Block](10), Block(2)
     last_used.put("growing", growing)
     last_used.put("other", Block(4))

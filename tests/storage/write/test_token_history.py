@@ -1,4 +1,5 @@
-"""Prompts as spans of earlier calls: what is read back is what was sent, at O(n) for a dialogue."""
+"""Tests of prompts stored as spans of earlier calls: the prompt read back is the one sent, with
+O(n) storage for a dialogue."""
 
 from typing import Any
 
@@ -17,7 +18,7 @@ def row(call_id: str, spans: list[dict[str, Any]], completion: list[int]) -> dic
 
 @st.composite
 def agents(draw: st.DrawFn) -> list[tuple[list[int], list[int]]]:
-    """Calls of an agent that continues, cuts, branches or begins anew."""
+    """Draw calls of an agent that continues, truncates, branches or starts again."""
     calls: list[tuple[list[int], list[int]]] = []
     for _ in range(draw(st.integers(1, 8))):
         new = draw(IDS)
@@ -84,7 +85,7 @@ def test_a_kept_part_of_fewer_than_16_ids_is_stored_again(
 
 
 def test_of_calls_that_share_as_much_the_latest_is_referred_to() -> None:
-    """It is remembered for longest."""
+    """The latest call is remembered longest."""
     history = TokenHistory()
     for call_id, said in (("a", 3), ("b", 4)):
         history.observe(call_id, [1, 2], [said])

@@ -1,4 +1,4 @@
-"""The commit protocol: whole or not at all, through failures, kills and a full disk."""
+"""Tests of the commit protocol: whole or not at all, through failures, kills and a full disk."""
 
 import os
 import shutil
@@ -45,18 +45,18 @@ only_sqlite = pytest.mark.parametrize("database", ["sqlite"], indirect=True)
 
 
 def attempts(home: storage.Home) -> list[str]:
-    """Ids of all attempts that a reader sees."""
+    """Return the ids of all attempts visible to a reader."""
     rows = storage.query("select attempt_id from attempts order by all", home)
     return [row["attempt_id"] for row in rows]
 
 
 def part_files(home: storage.Home) -> list[Path]:
-    """Every file under the tables' folder."""
+    """Return every file under the tables' folder."""
     return sorted(path for path in home.tables.rglob("*") if path.is_file())
 
 
 def test_rows_are_visible_only_once_their_parts_are_entered(catalog: storage.Catalog) -> None:
-    """Inside the transaction the file is there, whole, and no reader sees it."""
+    """Inside the transaction the file exists, whole, and no reader sees it."""
     seen: list[Any] = []
 
     def look(_: sa.Connection) -> None:
@@ -68,7 +68,7 @@ def test_rows_are_visible_only_once_their_parts_are_entered(catalog: storage.Cat
 
 
 def test_rows_of_several_tables_and_the_state_come_together(catalog: storage.Catalog) -> None:
-    """One commit enters one part a table; empty lists make no part."""
+    """One commit enters one part per table; empty lists make no part."""
     rows = {"attempts": [{"attempt_id": "a"}], "calls": [{"call_id": "c"}] * 2, "messages": []}
     storage.commit(catalog, rows)
     parts = storage.query('select table_name, "rows" from parts order by all', catalog.home)
@@ -77,7 +77,7 @@ def test_rows_of_several_tables_and_the_state_come_together(catalog: storage.Cat
 
 
 def test_a_part_is_what_its_entry_says(catalog: storage.Catalog) -> None:
-    """Size and hash let `tutti verify` find a damaged file."""
+    """By size and hash, `tutti verify` detects a damaged file."""
     import hashlib
 
     storage.commit(catalog, {"attempts": [{"attempt_id": "a"}]})
@@ -87,7 +87,7 @@ def test_a_part_is_what_its_entry_says(catalog: storage.Catalog) -> None:
 
 
 def test_a_part_holds_the_rows_of_one_sweep(catalog: storage.Catalog) -> None:
-    """Its folder says which; a row without one has its own part."""
+    """The part's folder names the sweep; rows without one have their own part."""
     rows = [
         {"call_id": f"{sweep}{n}", "sweep_id": sweep} for sweep in ("a", "b", None) for n in "12"
     ]
@@ -101,7 +101,7 @@ def test_a_part_holds_the_rows_of_one_sweep(catalog: storage.Catalog) -> None:
 
 
 def test_half_characters_are_escaped_however_deep() -> None:
-    """In any mapping."""
+    """This holds in any mapping."""
     odd, read = "a\ud800", "a\\ud800"
     given = {"text": odd, "list": [odd], "dict": {"x": odd}, "other": MappingProxyType({"x": odd})}
     said = {"text": read, "list": [read], "dict": {"x": read}, "other": {"x": read}}
@@ -109,7 +109,8 @@ def test_half_characters_are_escaped_however_deep() -> None:
 
 
 def test_an_archive_keeps_in_dictionaries_what_repeats() -> None:
-    """Texts that come twice on average, and other values that come eight times."""
+    """Dictionaries are used for texts that occur twice on average, and for other values that occur
+    eight times."""
     columns: dict[str, list[Any]] = {
         "own": [f"{n}" for n in range(64)],
         "twice": [f"{n // 2}" for n in range(64)],
@@ -125,7 +126,7 @@ def test_an_archive_keeps_in_dictionaries_what_repeats() -> None:
 
 
 def test_a_failure_in_complete_leaves_nothing(catalog: storage.Catalog) -> None:
-    """No row, no state, no file: the attempt can be committed again."""
+    """There is no row, no state and no file, so the attempt can be committed again."""
 
     def fail(connection: sa.Connection) -> None:
         cat.upsert(connection, cat.sweeps, {"sweep_id": "s", "name": "s", "spec": "{}"})
@@ -158,7 +159,7 @@ def test_a_failure_in_complete_leaves_nothing(catalog: storage.Catalog) -> None:
 def test_rows_that_do_not_fit_are_refused_whole(
     catalog: storage.Catalog, rows: Any, message: str
 ) -> None:
-    """What a table cannot hold is named by table, row and column; nothing becomes visible."""
+    """The error names table, row and column; nothing becomes visible."""
     with pytest.raises(storage.RowRefused, match=message):
         storage.commit(catalog, rows)
     assert attempts(catalog.home) == []
@@ -167,7 +168,8 @@ def test_rows_that_do_not_fit_are_refused_whole(
 
 @only_sqlite  # none of it goes through the catalog
 def test_odd_text_is_stored_as_it_is(catalog: storage.Catalog) -> None:
-    """NUL, the end of Unicode, 50 MB, an infinite log probability: what went in comes out."""
+    """NUL, the highest code point, 50 MB and an infinite log probability are read back
+    unchanged."""
     texts = ["a\0b", "\U0010ffff\ufeff", "", "'\"\\", "x" * 50_000_000]
     rows = [{"attempt_id": "a", "position": i, "content": text} for i, text in enumerate(texts)]
     calls = [{"call_id": "c", "logprobs": [float("-inf"), -0.5], "token_ids": [0, 2**31 - 1]}]
@@ -179,7 +181,7 @@ def test_odd_text_is_stored_as_it_is(catalog: storage.Catalog) -> None:
 
 
 def test_files_without_an_entry_are_never_read(catalog: storage.Catalog) -> None:
-    """A half-written file and a whole one whose commit never came: a crash leaves both."""
+    """A crash leaves partial files, and complete files without a commit."""
     storage.commit(catalog, {"attempts": [{"attempt_id": "a"}]})
     folder = catalog.home.tables / "attempts"
     (folder / "part-1.parquet.tmp").write_bytes(b"PAR1 half")
@@ -192,7 +194,7 @@ def test_files_without_an_entry_are_never_read(catalog: storage.Catalog) -> None
 def test_an_interrupt_right_after_the_commit_keeps_the_entered_part(
     catalog: storage.Catalog,
 ) -> None:
-    """Ctrl-C can arrive when the transaction is in and the function has not returned yet."""
+    """Ctrl-C can arrive after the transaction and before the function returns."""
 
     def interrupt(*_: object) -> None:
         raise KeyboardInterrupt
@@ -212,7 +214,7 @@ def test_an_interrupt_right_after_the_commit_keeps_the_entered_part(
 def test_a_failed_sync_of_the_folder_leaves_no_file(
     catalog: storage.Catalog, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The part has its final name by then; it is taken away all the same."""
+    """The part already has its final name and is removed nevertheless."""
     real = os.fsync
 
     def failing(descriptor: int) -> None:
@@ -227,14 +229,14 @@ def test_a_failed_sync_of_the_folder_leaves_no_file(
 
 
 def start_worker(home: storage.Home, name: str, count: int, env: Any) -> "subprocess.Popen[str]":
-    """A process that opens the store and waits for the word to commit `count` times."""
+    """Start a process that opens the store and waits for the signal to commit `count` times."""
     command = [sys.executable, "-c", WORKER, str(home.root), name, str(count)]
     pipe = subprocess.PIPE
     return subprocess.Popen(command, stdin=pipe, stdout=pipe, text=True, env=env)
 
 
 def let_go(workers: "list[subprocess.Popen[str]]") -> None:
-    """Start all workers' commits at once, when all are ready."""
+    """Start all workers' commits at once when all are ready."""
     for worker in workers:
         assert worker.stdout is not None
         assert worker.stdout.readline() == "ready\n"
@@ -248,7 +250,7 @@ def let_go(workers: "list[subprocess.Popen[str]]") -> None:
 def test_a_killed_process_loses_no_committed_row_and_doubles_none(
     home: storage.Home, worker_environment: dict[str, str]
 ) -> None:
-    """kill -9 in the middle of commits; what was reported as committed is there exactly once."""
+    """After kill -9 in the middle of commits, reported commits are stored exactly once."""
     storage.open_catalog(home).close()
     workers = [start_worker(home, f"w{i}", 10_000, worker_environment) for i in range(3)]
     let_go(workers)
@@ -286,7 +288,7 @@ def test_a_killed_process_loses_no_committed_row_and_doubles_none(
 def test_processes_that_commit_at_once_all_land(
     home: storage.Home, worker_environment: dict[str, str]
 ) -> None:
-    """Four writers, 25 commits each, all at the same time."""
+    """Four writers make 25 commits each at the same time."""
     storage.open_catalog(home).close()
     workers = [start_worker(home, f"w{i}", 25, worker_environment) for i in range(4)]
     let_go(workers)
@@ -297,7 +299,7 @@ def test_processes_that_commit_at_once_all_land(
 
 
 def test_a_new_store_can_be_opened_by_many_at_once(tmp_path: Path) -> None:
-    """Gateway, sweep and reader start together on a machine that has no store yet."""
+    """Gateway, sweep and reader may start together on a machine without a store."""
     together = threading.Barrier(4)
 
     def open_one(root: Path) -> str:
@@ -319,7 +321,7 @@ def test_a_new_store_can_be_opened_by_many_at_once(tmp_path: Path) -> None:
 def test_a_catalog_that_stays_locked_is_a_store_error(
     catalog: storage.Catalog, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Past the bound a writer gives up with StoreBusy, and its part is taken away."""
+    """After the time limit a writer raises StoreBusy, and its part is removed."""
     monkeypatch.setattr("tutti.storage.catalog.store.BUSY_TIMEOUT_S", 0.05)
     with storage.open_catalog(catalog.home) as other, catalog.transaction():
         with pytest.raises(storage.StoreBusy, match="locked"):
@@ -329,7 +331,7 @@ def test_a_catalog_that_stays_locked_is_a_store_error(
 
 @pytest.fixture
 def small_disk(tmp_path: Path) -> Iterator[Path]:
-    """A file system of 2 MiB. Skips where this user cannot mount one."""
+    """Yield a file system of 2 MiB; skip the test if this user cannot mount one."""
     disk = tmp_path / "disk"
     disk.mkdir()
     mount = shutil.which("mount")
@@ -346,7 +348,7 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
 
 
 def fill(disk: Path, leave: int) -> Path:
-    """Take all space of `disk` but `leave` bytes."""
+    """Use all space of `disk` but `leave` bytes."""
     ballast = disk / "ballast"
     stat = os.statvfs(disk)
     ballast.write_bytes(b"\0" * max(0, stat.f_bavail * stat.f_frsize - leave))
@@ -355,8 +357,8 @@ def fill(disk: Path, leave: int) -> Path:
 
 @pytest.mark.parametrize("leave", [0, 16 * 1024, 400 * 1024])
 def test_a_full_disk_is_store_full_and_nothing_is_lost(small_disk: Path, leave: int) -> None:
-    """No room for the part, or for the catalog's entry: the message says what to do, earlier rows
-    stay readable, and once space is free the same commit works."""
+    """There is no space for the part, or for the catalog's entry: the message says what to do,
+    earlier rows stay readable, and the same commit works when space is free."""
     home = storage.Home(small_disk / "store")
     big = {"attempt_id": "big", "answer": Random(0).randbytes(400_000).hex()}
     with storage.open_catalog(home) as catalog:
@@ -373,7 +375,7 @@ def test_a_full_disk_is_store_full_and_nothing_is_lost(small_disk: Path, leave: 
 
 
 def test_a_full_disk_stops_a_change_of_the_catalog_alone(small_disk: Path) -> None:
-    """SQLite's own full error becomes StoreFull too, and the catalog stays whole."""
+    """SQLite's own full error becomes StoreFull too, and the catalog stays intact."""
     home = storage.Home(small_disk / "store")
     with storage.open_catalog(home) as catalog:
         catalog.enter_artifact("index:1", {"documents": 1})

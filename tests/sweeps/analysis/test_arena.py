@@ -1,5 +1,5 @@
-"""The arena: games kept as they are played, ratings in the right order, verdicts a pair, and a
-judge that looks at places alone found out."""
+"""Tests of the arena: games stored as they are played, ratings in the right order, verdicts per
+pair, and detection of a judge that only considers position."""
 
 import json
 from pathlib import Path
@@ -31,7 +31,8 @@ UPSETS = 4  # of so many tasks, one that the weaker side wins
 
 
 class Judge:
-    """Prefers the stronger side's answer, but for every fourth task; counts what it is asked."""
+    """Judge that prefers the stronger side's answer except for every fourth task, and counts its
+    calls."""
 
     def __init__(self, always: str | None = None, dies_after: int = 1_000_000) -> None:
         self.asked, self.always, self.left = 0, always, dies_after
@@ -39,7 +40,7 @@ class Judge:
     async def ask(
         self, prompt: str, seed: int, settings: JudgeSettings | None = None
     ) -> tuple[str, str]:
-        """A verdict line, as the scorer asks for it."""
+        """Return a verdict line in the format that the scorer requests."""
         if self.left <= 0:
             raise ScorerFailed("the judge's call failed: gone")
         self.left -= 1
@@ -57,7 +58,7 @@ class Judge:
 
 
 def made(tasks: int = 24) -> Answers:
-    """Three sides that answered every task."""
+    """Return three sides that answered every task."""
     return {
         name: {
             f"task:{n}": Answer(f"{name}-{n}", f"task {n} ?", f"{name} says so")
@@ -69,12 +70,12 @@ def made(tasks: int = 24) -> Answers:
 
 @pytest.fixture
 def catalog(tmp_path: Path) -> Catalog:
-    """An empty store."""
     return Catalog(Home(tmp_path))
 
 
 async def test_the_stronger_side_is_rated_higher(catalog: Catalog) -> None:
-    """Each pair in both orders on each task; intervals hold the ratings; points add up."""
+    """Each pair plays in both orders on each task; intervals contain the ratings, and points add
+    up."""
     judge = Judge()
     found = await play(made(), "j", lambda _: judge, catalog)
     assert list(found.ratings) == ["strong", "middle", "weak"] and not found.failed
@@ -88,7 +89,7 @@ async def test_the_stronger_side_is_rated_higher(catalog: Catalog) -> None:
 
 
 async def test_a_judge_of_places_makes_ties(catalog: Catalog) -> None:
-    """It prefers what comes first: no side gains, and it is counted."""
+    """The judge prefers the first answer: no side gains, and the position bias is counted."""
     judge = Judge(always="A")
     found = await play(made(), "j", lambda _: judge, catalog)
     assert {game.points for game in found.games} == {0.5}
@@ -97,7 +98,7 @@ async def test_a_judge_of_places_makes_ties(catalog: Catalog) -> None:
 
 
 async def test_a_killed_arena_goes_on_and_asks_nothing_twice(catalog: Catalog) -> None:
-    """Also when a line was cut off; the result is that of an undisturbed arena."""
+    """This also holds for a truncated line; the result is that of an undisturbed arena."""
     first = await play(made(), "j", lambda _: Judge(dies_after=1), catalog)
     assert first.failed and "gone" in next(iter(first.failed.values()))
     judge = Judge(dies_after=41)
@@ -117,7 +118,7 @@ async def test_a_killed_arena_goes_on_and_asks_nothing_twice(catalog: Catalog) -
 
 @pytest.mark.parametrize("name", sorted(MODEL))
 def test_the_judges_id_is_of_what_determines_its_verdicts(name: str, catalog: Catalog) -> None:
-    """A field of its entry that is in no id does not have the games played again."""
+    """A change of a field that is in no id does not repeat the games."""
     ids = []
     for fields in ({}, {name: MODEL[name]}):
         given = {"provider": "openai", "endpoint": "http://a:1/v1", "context_tokens": 64} | fields
@@ -128,7 +129,7 @@ def test_the_judges_id_is_of_what_determines_its_verdicts(name: str, catalog: Ca
 
 
 async def test_an_empty_answer_loses_without_a_call(catalog: Catalog) -> None:
-    """And two empty ones are a tie."""
+    """Two empty answers are a tie."""
     said = {
         "a": {"t": Answer("a1", "q", "words"), "u": Answer("a2", "q", " ")},
         "b": {"t": Answer("b1", "q", ""), "u": Answer("b2", "q", "")},
@@ -139,7 +140,7 @@ async def test_an_empty_answer_loses_without_a_call(catalog: Catalog) -> None:
 
 
 async def test_games_that_one_side_always_wins_rate_nobody(catalog: Catalog) -> None:
-    """There is no maximum; the arena says so."""
+    """There is no maximum, and the arena reports this."""
     said = {
         name: {f"task:{n}": Answer(f"{name}{n}", f"task {n} ?", f"{name} says") for n in (1, 2, 3)}
         for name in ("strong", "weak")
@@ -149,7 +150,7 @@ async def test_games_that_one_side_always_wins_rate_nobody(catalog: Catalog) -> 
 
 
 async def test_each_pair_is_a_verdict(catalog: Catalog) -> None:
-    """The share of points less one half, of the second side, with its interval."""
+    """The figure is the second side's share of points less one half, with its interval."""
     found = await play(made(), "j", lambda _: Judge(), catalog)
     sides = [Side(name, "model", ({"cell_id": f"cell:{name}"},)) for name in STRENGTH]
     for _ in range(2):  # the same rows again
@@ -168,7 +169,7 @@ async def test_each_pair_is_a_verdict(catalog: Catalog) -> None:
 
 
 async def test_answers_are_those_of_stored_sweeps(sweep: Sweep) -> None:
-    """The last message of the first trial of each common task."""
+    """The answer is the last message of the first trial of each common task."""
     plan = plan_of()
     enter_tasks(sweep.catalog, plan)
     sweep.agent.odd["what is 1 + 1"] = ["it is surely \\boxed{7}"]

@@ -1,4 +1,5 @@
-"""Two sides compared over their set-ups, and gates: what matches, what counts, what is kept."""
+"""Tests of comparing two sides over their set-ups, and of gates: matching, counted attempts, stored
+verdicts."""
 
 import json
 from collections.abc import Sequence
@@ -24,13 +25,13 @@ START = datetime(2026, 1, 1, tzinfo=UTC)
 
 
 class Store:
-    """A store to which cells of known scores are added."""
+    """Store to which cells of known scores are added."""
 
     def __init__(self, catalog: storage.Catalog) -> None:
         self.catalog, self.sweeps = catalog, 0
 
     def sweep(self, name: str) -> str:
-        """A new sweep, newer than those before."""
+        """Add a sweep that is newer than the earlier ones."""
         self.sweeps += 1
         at = START + timedelta(days=self.sweeps)
         row = {"sweep_id": f"sweep:{self.sweeps}", "name": name, "spec": "{}", "created_at": at}
@@ -38,8 +39,8 @@ class Store:
         return f"sweep:{self.sweeps}"
 
     def cell(self, sweep_id: str, scores: Sequence[float], **other: Any) -> str:
-        """A cell of one attempt a task; `other` may name axes, `infra`, `cost` and `unknown`, the
-        number of tasks whose cost is not known."""
+        """Add a cell of one attempt per task; `other` may have axes, `infra`, `cost` and `unknown`,
+        the number of tasks whose cost is unknown."""
         axes = {"model": "pocket", "policy": "cap", "concurrency": 8, "repeat": 0}
         axes |= {key: value for key, value in other.items() if key in axes}
         cell_id = "cell:" + storage.content_hash([sweep_id, axes])
@@ -74,18 +75,16 @@ class Store:
         }  # fmt: skip
 
     def rows(self, table: str) -> list[dict[str, Any]]:
-        """All rows of a table."""
         return storage.query(f"from {table}", self.catalog.home)
 
 
 @pytest.fixture
 def store(catalog: storage.Catalog) -> Store:
-    """An empty one."""
     return Store(catalog)
 
 
 def sides(store: Store, a: str, b: str) -> tuple[Side, Side]:
-    """Both must be there."""
+    """Return both sides, which must exist."""
     with storage.connect(
         store.catalog.home, macros=("headlines", "counted", "lost_samples")
     ) as connection:
@@ -95,7 +94,7 @@ def sides(store: Store, a: str, b: str) -> tuple[Side, Side]:
 
 
 def compared(store: Store, a: str, b: str, **options: Any) -> list[Any]:
-    """Rows of `compare_sides`."""
+    """Return the rows of `compare_sides`."""
     with storage.connect(
         store.catalog.home, macros=("headlines", "counted", "lost_samples")
     ) as connection:
@@ -103,7 +102,6 @@ def compared(store: Store, a: str, b: str, **options: Any) -> list[Any]:
 
 
 def checked(store: Store, gate: dict[str, Any], sweep: str, baseline: str = "") -> list[Outcome]:
-    """Outcomes of one gate."""
     with storage.connect(store.catalog.home) as connection:
         side = Side.find(connection, sweep)
         against = Side.find(connection, baseline) if baseline else None
@@ -116,7 +114,7 @@ MOST = [1.0] * 24 + [0.0] * 6
 
 
 def test_two_sweeps_are_matched_by_what_they_share(store: Store) -> None:
-    """A level that only one has is left out; the models, one each, are what is compared."""
+    """A level that only one sweep has is left out; the models, one in each, are compared."""
     one, two = store.sweep("before"), store.sweep("after")
     for level in (4, 8):
         store.cell(one, MOST, concurrency=level)
@@ -129,7 +127,7 @@ def test_two_sweeps_are_matched_by_what_they_share(store: Store) -> None:
 
 
 def test_repeats_of_a_set_up_are_one_pair_a_task(store: Store) -> None:
-    """Two repeats a side, three right of four: 30 pairs, not 60."""
+    """With two repeats per side, three of four correct, there are 30 pairs, not 60."""
     sweep = store.sweep("night")
     for policy, second in (("passthrough", WRONG), ("cap", RIGHT)):
         store.cell(sweep, RIGHT, policy=policy)
@@ -140,7 +138,7 @@ def test_repeats_of_a_set_up_are_one_pair_a_task(store: Store) -> None:
 
 
 def test_many_set_ups_are_judged_together(store: Store) -> None:
-    """p = 0.031 alone is better; with two more set-ups it is not."""
+    """p = 0.031 alone gives better; with two more set-ups it does not."""
     sweep = store.sweep("levels")
     for level in (2, 4, 8):
         store.cell(sweep, MOST, policy="passthrough", concurrency=level)
@@ -151,7 +149,7 @@ def test_many_set_ups_are_judged_together(store: Store) -> None:
 
 
 def test_two_policies_come_from_the_sweep_that_has_both(store: Store) -> None:
-    """Though a newer one measured one of them."""
+    """A newer sweep has only one of them."""
     old, new = store.sweep("both"), store.sweep("one")
     for policy in ("passthrough", "cap"):
         store.cell(old, MOST, policy=policy)
@@ -163,7 +161,7 @@ def test_two_policies_come_from_the_sweep_that_has_both(store: Store) -> None:
 
 
 def test_costs_are_compared_as_a_share(store: Store) -> None:
-    """A fifth dearer is worse, by 20 % of what it was; less is better."""
+    """An increase by a fifth is worse by 20 %; a decrease is better."""
     one, two = store.sweep("cheap"), store.sweep("dear")
     store.cell(one, MOST, cost=1.0)
     store.cell(two, MOST, cost=1.2)
@@ -182,7 +180,7 @@ def test_costs_are_compared_as_a_share(store: Store) -> None:
     ],
 )
 def test_an_unknown_cost_is_no_low_cost(store: Store, gate: dict[str, Any], unknown: int) -> None:
-    """Costs of which one is unknown pass no gate, and are neither better nor worse."""
+    """If one cost is unknown, the cost passes no gate and is neither better nor worse."""
     one, two = store.sweep("a"), store.sweep("b")
     store.cell(one, MOST)
     store.cell(two, MOST, cost=0.1, unknown=unknown)
@@ -199,7 +197,7 @@ def test_an_unknown_cost_is_no_low_cost(store: Store, gate: dict[str, Any], unkn
 
 @pytest.mark.parametrize("status", ["infra_error", "scorer_error"])
 def test_what_was_lost_makes_it_inconclusive(store: Store, status: str) -> None:
-    """Six of 36 samples in no score: no verdict, however large the difference."""
+    """Six of 36 samples have no score, so there is no verdict for any difference."""
     one, two = store.sweep("a"), store.sweep("b")
     store.cell(one, WRONG)
     store.cell(two, RIGHT, infra=6, lost=status)
@@ -215,7 +213,8 @@ def test_what_was_lost_makes_it_inconclusive(store: Store, status: str) -> None:
 
 
 def test_unknown_names_and_strangers(store: Store) -> None:
-    """No side; no set-up in common; a cell that only `attempts` knows is one."""
+    """The cases are an unknown side, no common set-up, and a cell that exists only in `attempts`,
+    which is valid."""
     one, two = store.sweep("a"), store.sweep("b")
     cell = store.cell(one, MOST, concurrency=2)
     store.cell(one, MOST, concurrency=4)
@@ -251,7 +250,7 @@ def test_unknown_names_and_strangers(store: Store) -> None:
     ],
 )
 def test_bounds(store: Store, gate: dict[str, Any], status: str, verdict: str) -> None:
-    """By the interval, not by the figure; what was not measured is never passed."""
+    """The interval decides, not the figure; an unmeasured figure never passes."""
     store.cell(store.sweep("night"), MOST)
     (outcome,) = checked(store, gate, "night")
     assert (outcome.status, outcome.verdict) == (status, verdict)
@@ -267,7 +266,7 @@ def test_bounds(store: Store, gate: dict[str, Any], status: str, verdict: str) -
     ],
 )
 def test_margins(store: Store, second: list[float], margin: float, status: str) -> None:
-    """No worse than the baseline by more than the margin, surely."""
+    """The result must be significantly no worse than the baseline by more than the margin."""
     store.cell(store.sweep("last"), MOST)
     store.cell(store.sweep("tonight"), second)
     (outcome,) = checked(store, {"margin": margin}, "tonight", "last")
@@ -275,7 +274,7 @@ def test_margins(store: Store, second: list[float], margin: float, status: str) 
 
 
 def test_verdicts_are_kept_once(store: Store) -> None:
-    """The same gates on the same cells replace their rows; the row has the contract's columns."""
+    """The same gates on the same cells replace their rows; a row has the contract's columns."""
     store.cell(store.sweep("last"), MOST)
     cell = store.cell(store.sweep("tonight"), WRONG)
     outcomes = checked(store, {"margin": 0.1}, "tonight", "last")
@@ -306,7 +305,7 @@ def test_verdicts_are_kept_once(store: Store) -> None:
     ],
 )
 def test_a_wrong_file_names_the_fault(tmp_path: Path, text: str, words: str) -> None:
-    """And itself; a file that is not there too."""
+    """The error also names the file, even if it is missing."""
     file = tmp_path / "gates.yaml"
     file.write_text(text)
     with pytest.raises(GateError, match=words):
@@ -316,14 +315,14 @@ def test_a_wrong_file_names_the_fault(tmp_path: Path, text: str, words: str) -> 
 
 
 def test_a_margin_needs_a_baseline(store: Store) -> None:
-    """Said, rather than passed."""
+    """The error is raised instead of passing the gate."""
     store.cell(store.sweep("night"), MOST)
     with pytest.raises(GateError, match="--baseline"):
         checked(store, {"margin": 0.1}, "night")
 
 
 def test_a_nothing_gate_by_chance(store: Store) -> None:
-    """A/A: of 6 comparisons of noise in one sweep none is called a difference."""
+    """Of 6 A/A comparisons of noise in one sweep none reports a difference."""
     sweep = store.sweep("noise")
     for level in range(1, 7):
         for policy in ("passthrough", "cap"):

@@ -1,5 +1,5 @@
-"""Contamination: a question in the texts is found however it stands there, others are not, and a
-judge's word decides where one is asked."""
+"""Tests of contamination: a question in the texts is detected in any form, others are not, and a
+judge's verdict decides if there is a judge."""
 
 import json
 from pathlib import Path
@@ -20,12 +20,11 @@ OTHERS = [f"How many trains leave platform {n} before noon on day {n * 7}?" for 
 
 
 def task(question: str, name: str = "q") -> Task:
-    """A task that asks so."""
     return Task(name, {"question": question}, {"answer": "1"})
 
 
 class Judge:
-    """Says the same to all, and counts."""
+    """Judge with a fixed reply that counts its calls."""
 
     def __init__(self, word: str) -> None:
         self.word, self.asked = word, 0
@@ -33,7 +32,7 @@ class Judge:
     async def ask(
         self, prompt: str, seed: int, settings: JudgeSettings | None = None
     ) -> tuple[str, str]:
-        """Its word."""
+        """Return the fixed reply."""
         self.asked += 1
         return self.word, f"call-{self.asked}"
 
@@ -48,21 +47,22 @@ class Judge:
     ],
 )
 async def test_a_question_is_found_however_it_stands_there(text: str, how: set[str]) -> None:
-    """As a text, in a longer one, or with a word changed."""
+    """The question is a whole text, part of a longer one, or has one word changed."""
     (found,) = await check_contamination([task(QUESTION)], [*OTHERS, text])
     assert found.contaminated and set(found.how) == how
     assert found.similar[0][0] == text
 
 
 async def test_others_are_not() -> None:
-    """Neither a question of another subject nor one of a few common words."""
+    """The other texts are a question of another subject and one of a few common words."""
     tasks = [task(QUESTION), task("What is the answer?", "r")]
     found = await check_contamination(tasks, OTHERS)
     assert [each.contaminated for each in found] == [False, False]
 
 
 async def test_a_judge_decides_but_for_equal_texts() -> None:
-    """`True` alone counts; of the three most similar; equal texts are not asked about."""
+    """Only `True` counts, for the three most similar texts; equal texts are not sent to the
+    judge."""
     near = QUESTION.replace("farmer", "gardener")
     for word, counts in (("True", True), ("False", False), ("It is True.", False)):
         judge = Judge(word)
@@ -75,7 +75,7 @@ async def test_a_judge_decides_but_for_equal_texts() -> None:
 
 
 class FirstIs:
-    """Says True where the question comes first."""
+    """Judge that replies True if the question comes first."""
 
     def __init__(self) -> None:
         self.asked: list[bool] = []
@@ -83,13 +83,13 @@ class FirstIs:
     async def ask(
         self, prompt: str, seed: int, settings: JudgeSettings | None = None
     ) -> tuple[str, str]:
-        """By the order of the two."""
+        """Return a reply by the order of the two texts."""
         self.asked.append(prompt.index("gardener") < prompt.index("farmer"))
         return str(self.asked[-1]), "call"
 
 
 async def test_both_ways_asks_of_each_text_twice() -> None:
-    """In NeMo-Skills' order: the task first, then the text; one True is enough."""
+    """As in NeMo-Skills, the task comes first and then the text; one True is sufficient."""
     near = QUESTION.replace("farmer", "gardener")
     (once,) = await check_contamination([task(QUESTION)], [near], judge := FirstIs())
     assert judge.asked == [False] and not once.contaminated
@@ -100,14 +100,14 @@ async def test_both_ways_asks_of_each_text_twice() -> None:
 
 
 async def test_the_row_has_nemo_skills_names() -> None:
-    """`contaminated` and `all_generations`."""
+    """The fields are `contaminated` and `all_generations`."""
     (found,) = await check_contamination([task(QUESTION)], [QUESTION[:-1]], Judge("True"))
     row = json.loads(json.dumps(found.row()))
     assert row["contaminated"] is True and row["all_generations"] == ["True"]
 
 
 def test_texts_of_files(tmp_path: Path) -> None:
-    """Messages, text fields and documents; a row without text is named."""
+    """Messages, text fields and documents are read; a row without text is reported."""
     catalog = Catalog(Home(tmp_path))
     rows = [
         {"messages": [{"role": "user", "content": "a"}, {"role": "assistant", "content": "b"}]},
@@ -127,6 +127,6 @@ def test_texts_of_files(tmp_path: Path) -> None:
 
 
 async def test_without_texts_nothing_is_said() -> None:
-    """Zero of zero is no finding."""
+    """Zero of zero is no result."""
     with pytest.raises(UsageError, match="no text to compare with"):
         await check_contamination([task(QUESTION)], [])

@@ -1,4 +1,5 @@
-"""`tutti score` on sweeps whose scores came with the attempts: they stay, and nothing is added."""
+"""Tests of `tutti score` on sweeps whose scores came with the attempts: they stay, and nothing is
+added."""
 
 import json
 from dataclasses import replace
@@ -25,7 +26,7 @@ from tutti.tasks.sweeps.spec.suite import Suite, SuiteError
 
 
 def reason_of(plan: Plan, catalog: Catalog) -> str:
-    """What `sweep plan` says of its cell."""
+    """Return the reason that `sweep plan` gives for its cell."""
     (cell,) = outlook_of(plan, catalog).cells
     return cell.reason
 
@@ -34,8 +35,8 @@ SCORES = "select scorer, value, correct from scores order by attempt_id, scorer"
 
 
 async def test_tau2s_reward_stays(sweep: Sweep, players: Players, tmp_path: Path) -> None:
-    """The gold calls, which the store has, are not what tau2 asks for: an attempt that its package
-    calls right was marked wrong by them. With a name, another rule stands beside the reward."""
+    """The stored gold calls are not tau2's criterion: an attempt that its package accepts used to
+    be marked wrong by them. A named scorer is stored beside the reward."""
     plan = tau2_plan(sweep.catalog, tmp_path)
     await sweep.run(plan, sweep.enter(plan))
     before = sweep.sql(SCORES)
@@ -53,7 +54,7 @@ async def test_tau2s_reward_stays(sweep: Sweep, players: Players, tmp_path: Path
 async def test_bfcls_verdict_stays(
     sweep: Sweep, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """With what to do, in place of an attempt that `could not be scored`."""
+    """The message says what to do; an attempt used to be marked `could not be scored`."""
     plan, _ = await run_bfcl(sweep, tmp_path, monkeypatch)
     assert "tutti score" not in reason_of(plan, sweep.catalog)
     before = sweep.sql(SCORES)
@@ -68,7 +69,7 @@ print(json.dumps({"answer": "3", "score": 0.5, "scorer": "own", "version": "7"})
 
 
 def suite_of(folder: Path, benchmark: str, rows: list[dict[str, Any]]) -> Suite:
-    """A benchmark whose attempts a program of the user's own makes and scores."""
+    """Return a benchmark whose attempts are made and scored by a user's program."""
     program, data = folder / "program.py", folder / "test.jsonl"
     program.write_text(PROGRAM)
     data.write_text("".join(json.dumps(row) + "\n" for row in rows))
@@ -79,8 +80,8 @@ def suite_of(folder: Path, benchmark: str, rows: list[dict[str, Any]]) -> Suite:
 
 @pytest.mark.parametrize("benchmark", ["harness", "gsm8k"])
 async def test_a_programs_own_score_stays(sweep: Sweep, tmp_path: Path, benchmark: str) -> None:
-    """Alone, where only the program can score; beside that of the benchmark's scorer, which may
-    score again."""
+    """The program's score is the only one if only the program can score; otherwise the benchmark's
+    scorer, which can be run again, has a score beside it."""
     own = benchmark == "harness"
     rows = [{"id": "a"}] if own else [{"question": "1+2?", "answer": "#### 3"}]
     suite = suite_of(tmp_path, benchmark, rows)
@@ -101,7 +102,7 @@ async def test_a_programs_own_score_stays(sweep: Sweep, tmp_path: Path, benchmar
 @pytest.mark.parametrize("scorer", [None, "exact"])
 @pytest.mark.parametrize("format", ["tau2", "atif", "inspect"])
 async def test_an_imports_scores_stay(catalog: Catalog, format: str, scorer: str | None) -> None:
-    """Of Harbor (atif) and others; it had said `0 attempts scored`."""
+    """The formats are Harbor's (atif) and others; the message used to be `0 attempts scored`."""
     report = load(catalog, trials(2), format)
     (sweep_id,) = report.sweeps
     with pytest.raises(SuiteError, match=rf"were imported \({format}\).*`--labels`"):
@@ -109,7 +110,8 @@ async def test_an_imports_scores_stay(catalog: Catalog, format: str, scorer: str
 
 
 def test_of_a_grid_the_others_are_scored(catalog: Catalog, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What stays is named with its reason; if nothing is left, that is refused."""
+    """Cells that keep their scores are listed with the reason; if no other cell is left, the
+    command is refused."""
     rows = [{"attempt_id": each, "task_set_id": f"set:{each}"} for each in ("a", "b")]
     reasons = {"set:a": "it stays"}
     monkeypatch.setattr(rescoring, "query", lambda *_: rows)
@@ -122,7 +124,8 @@ def test_of_a_grid_the_others_are_scored(catalog: Catalog, monkeypatch: pytest.M
 
 
 def test_a_command_of_older_suites_is_known() -> None:
-    """Before suites had groups it was a key of its own; a program of the user's is no package's."""
+    """Before suites had groups it was a separate key; a user's program does not count as a
+    package's."""
     detail = {"benchmark": "tau2-retail", "scorer": "tool_calls"}
     assert _why(detail, {}) and _why(detail, {"command": "{tau2} --max-steps 5"})
     for spec in ({"command": "mine"}, {"harness": {"command": "mine"}}):

@@ -1,4 +1,5 @@
-"""Scores of a gateway's programs: by labels and by targets; what attempts and results show then."""
+"""Tests of scores of a gateway's programs: by labels and by targets, and their effect on attempts
+and results."""
 
 import json
 from collections.abc import Mapping
@@ -29,7 +30,7 @@ CALL: dict[str, Any] = {
 
 
 def enter(catalog: storage.Catalog, program: str, answer: str, **call: Any) -> None:
-    """A program of one call that said `answer`, as a gateway records it."""
+    """Store a program of one call with the reply `answer`, as a gateway records it."""
     tally = ProgramTally(program, CELL)
     row = CALL | {"attempt_id": program, "call_id": f"c-{program}"} | call
     row |= {"sent_at": AT, "ended_at": AT + timedelta(seconds=1), "sweep_id": SWEEP}
@@ -49,7 +50,7 @@ def enter(catalog: storage.Catalog, program: str, answer: str, **call: Any) -> N
 
 @pytest.fixture
 def programs(catalog: storage.Catalog) -> storage.Catalog:
-    """Four programs: two of one id, one that failed."""
+    """Store four programs: two with one id, one that failed."""
     for name, answer in (("a", "so \\boxed{4}"), ("b", "5"), ("b#2", "four")):
         enter(catalog, name, answer)
     enter(catalog, "c", "", status="infra_error", http_status=500)
@@ -57,14 +58,15 @@ def programs(catalog: storage.Catalog) -> storage.Catalog:
 
 
 async def scored(catalog: storage.Catalog, tmp_path: Path, *lines: Any, **more: Any) -> Any:
-    """What comes of a file of these lines."""
+    """Return the result of scoring with a file of these lines."""
     file = tmp_path / "wanted.jsonl"
     file.write_text("".join(json.dumps(line) + "\n" for line in lines))
     return await score_programs(SWEEP, catalog, ScoringRequest(file, **more))
 
 
 def verdicts(catalog: storage.Catalog) -> dict[str, Any]:
-    """The newest score and correctness of every attempt; what `attempts` says never changes."""
+    """Return the newest score and correctness of every attempt; the columns of `attempts` never
+    change."""
     sql = (
         "select attempt_id, arg_max(value, scored_at) as score, any_value(a.score) as own, "
         "arg_max(s.correct, scored_at) as correct "
@@ -79,7 +81,8 @@ NONE = (None, None)
 
 
 async def test_targets_are_scored_by_a_scorer(programs: storage.Catalog, tmp_path: Path) -> None:
-    """One line is of all attempts of a program; what failed is not scored, and nothing is lost."""
+    """One line applies to all attempts of a program; failed ones are not scored, and nothing is
+    lost."""
     lines = [{"program": "a", "answer": "4"}, {"program": "b", "answer": "5"}]
     done = await scored(programs, tmp_path, *lines, {"program": "c", "answer": "1"}, scorer="math")
     assert (done.scored, done.uncounted, done.unscored, done.failed) == (3, 1, 0, {})
@@ -97,7 +100,7 @@ async def test_targets_are_scored_by_a_scorer(programs: storage.Catalog, tmp_pat
 async def test_labels_are_taken_and_may_be_given_again(
     programs: storage.Catalog, tmp_path: Path
 ) -> None:
-    """The last one is what results show; both are rows of scores. Others stay without verdict."""
+    """Results show the last label; both are rows of scores. Other programs stay without verdict."""
     await scored(programs, tmp_path, {"program": "a", "correct": False})
     assert verdicts(programs) == {"a": (0.0, False), "b": NONE, "b#2": NONE, "c": NONE}
     again = await scored(programs, tmp_path, {"attempt_id": "a", "score": 0.5, "correct": True})
@@ -109,7 +112,7 @@ async def test_labels_are_taken_and_may_be_given_again(
 
 
 async def test_programs_become_trials_of_a_task(programs: storage.Catalog, tmp_path: Path) -> None:
-    """The file says which task a program was at; then lines name the task."""
+    """The file assigns a program to a task; other lines then name the task."""
     named = [{"program": name, "task_id": "t", "correct": False} for name in "ab"]
     await scored(programs, tmp_path, *named)
     sql = "select task_id, trial from attempts where task_id = 't' order by trial"
@@ -138,7 +141,7 @@ async def test_programs_become_trials_of_a_task(programs: storage.Catalog, tmp_p
 async def test_a_bad_line_is_named(
     programs: storage.Catalog, tmp_path: Path, line: Any, message: str
 ) -> None:
-    """And nothing is scored."""
+    """No program is scored then."""
     with pytest.raises(SuiteError, match=message):
         await scored(programs, tmp_path, line)
     assert set(verdicts(programs).values()) == {NONE}
@@ -147,7 +150,7 @@ async def test_a_bad_line_is_named(
 async def test_only_a_gateways_sweep_is_scored_so(
     programs: storage.Catalog, tmp_path: Path
 ) -> None:
-    """The tasks of others have targets of their own."""
+    """The tasks of other sweeps have their own targets."""
     row: Mapping[str, Any] = {"sweep_id": "sweep:1", "name": "n", "spec": "{}"}
     with programs.transaction() as connection:
         connection.execute(sa.insert(cat.sweeps).values(**row))
@@ -158,7 +161,7 @@ async def test_only_a_gateways_sweep_is_scored_so(
 
 
 def test_verify_records_what_a_killed_gateway_left(catalog: storage.Catalog) -> None:
-    """Named first, then entered as void; once."""
+    """`verify` lists the programs first, then stores them as void, once."""
     call = CALL | {"attempt_id": "open", "call_id": "c", "sent_at": AT, "ended_at": AT}
 
     def complete(connection: sa.Connection) -> None:

@@ -1,4 +1,4 @@
-"""Scoring again: from the store alone; old rows stay, flips are named."""
+"""Tests of scoring again: from the store alone; old rows stay, and flips are listed."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -16,17 +16,17 @@ from tutti.tasks.sweeps.spec.suite import SuiteError
 
 
 class Lenient:
-    """Everything is right."""
+    """Scorer for which everything is correct."""
 
     name, version, needs = "lenient", "9", "pure"
 
     async def score(self, target: object, attempted: Submission, means: ScoringResources) -> Score:
-        """Right, with what the attempt said last."""
+        """Score the attempt's last message as correct."""
         return Score(self.name, self.version, 1.0, True, attempted.text[:20])
 
 
 async def test_the_same_scorer_flips_nothing(sweep: Sweep) -> None:
-    """And adds a row for each attempt."""
+    """Each attempt gets a new row."""
     plan = plan_of()
     enter_tasks(sweep.catalog, plan)
     await sweep.run(plan, sweep.enter(plan))
@@ -36,7 +36,7 @@ async def test_the_same_scorer_flips_nothing(sweep: Sweep) -> None:
 
 
 async def test_a_flip_is_from_the_verdict_that_figures_show(sweep: Sweep) -> None:
-    """Of several scorers at one time that is the attempt's own; before, it was any of theirs."""
+    """With several scorers at one time it is the attempt's own; it used to be any of theirs."""
     plan = plan_of()
     enter_tasks(sweep.catalog, plan)
     await sweep.run(plan, sweep.enter(plan))
@@ -53,7 +53,7 @@ async def test_a_flip_is_from_the_verdict_that_figures_show(sweep: Sweep) -> Non
 
 
 class Fails(Exact):
-    """The benchmark's scorer, out of order for some answers: as a judge that is not reached."""
+    """The benchmark's scorer, which fails for some answers like an unreachable judge."""
 
     def __init__(self, *answers: str) -> None:
         self.answers = answers
@@ -72,7 +72,7 @@ COUNTS = "select n, correct, score from results"
 async def test_what_the_scorer_failed_on_is_scored_later_and_counts(
     sweep: Sweep, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The plan says so, with the count and the command; nothing else is scored again, no attempt is
+    """The plan has the count and the command; nothing else is scored again, no attempt is
     rewritten, and then the plan reuses the cell."""
     plan = plan_of()
     enter_tasks(sweep.catalog, plan)
@@ -102,7 +102,7 @@ async def test_what_the_scorer_failed_on_is_scored_later_and_counts(
 async def test_flips_are_against_the_newest_verdict(
     sweep: Sweep, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """And not against the first."""
+    """The first verdict is not used."""
     monkeypatch.setitem(SCORERS, "lenient", Lenient())
     plan = plan_of()
     enter_tasks(sweep.catalog, plan)
@@ -119,7 +119,7 @@ async def test_flips_are_against_the_newest_verdict(
 async def test_what_flips_is_named_and_what_was_is_kept(
     sweep: Sweep, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """By another version of a scorer."""
+    """The scorer has another version."""
     monkeypatch.setitem(SCORERS, "lenient", Lenient())
     plan = plan_of()
     enter_tasks(sweep.catalog, plan)
@@ -134,14 +134,14 @@ async def test_what_flips_is_named_and_what_was_is_kept(
 
 
 def test_replies_without_a_scorer_say_what_to_do() -> None:
-    """`tutti score` of what `tutti generate` made; a scorer that is named is taken."""
+    """The replies come from `tutti generate`; a scorer named by a flag is used."""
     with pytest.raises(SuiteError, match="name one with --scorer, such as math"):
         _scorer_of({"scorer": "none"}, None, False)
     assert _scorer_of({"scorer": "none"}, "math", False).name == "math"
 
 
 async def test_an_unknown_scorer_is_refused_with_the_known(sweep: Sweep) -> None:
-    """Before anything is written."""
+    """The error is raised before anything is written."""
     plan = plan_of()
     enter_tasks(sweep.catalog, plan)
     await sweep.run(plan, sweep.enter(plan))

@@ -1,4 +1,5 @@
-"""Scoring attempts at a synthesized domain again: their end states come from their stored calls."""
+"""Tests of scoring attempts at a synthesized domain again: their end states are computed from their
+stored calls."""
 
 import json
 import shutil
@@ -21,7 +22,8 @@ from tutti.tasks.synthesis.domains import DomainTask, StoredCall, end_state, sto
 
 
 async def reply(_: Any, __: web.Request, body: dict[str, Any]) -> web.StreamResponse:
-    """To Ada: a call of no tool, one without JSON, a refused one, two at once; to Bo: words."""
+    """Reply to Ada with a call of no tool, one without JSON, a refused one and two at once; to Bo
+    with text."""
     said = body["messages"]
     asked = next(each["content"] for each in said if each["role"] == "user")
     turn = sum(each["role"] == "assistant" for each in said)
@@ -42,7 +44,7 @@ async def reply(_: Any, __: web.Request, body: dict[str, Any]) -> web.StreamResp
 
 
 async def measured(sweep: Sweep, folder: Path, monkeypatch: pytest.MonkeyPatch) -> Plan:
-    """Two attempts, one of them right."""
+    """Run two attempts, one of them correct, and return the plan."""
     await lending_folder(folder)
     monkeypatch.setattr(Agent, "__call__", reply)
     plan = plan_of(suite_of(folder, solo=True), sweep.catalog)
@@ -68,7 +70,7 @@ async def test_the_calls_carried_out_again_give_the_same_scores(
 async def test_what_is_missing_is_named(
     sweep: Sweep, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The domain is another now, or gone: no attempt is scored as wrong for it."""
+    """The domain has changed or is missing: no attempt is scored as wrong for this."""
     folder = tmp_path / "desk"
     plan = await measured(sweep, folder, monkeypatch)
     code = folder / "toolkit.py"
@@ -94,7 +96,8 @@ async def task_and_result() -> tuple[DomainTask, str]:
     [('{"days": 99}', "call 1, extend_loan, returned '{\"days\": 99}' then,"), (None, "tool_runs")],
 )
 async def test_a_state_that_is_not_the_attempts_is_none(result: str | None, why: str) -> None:
-    """A result that differs from the one on record; calls of which nothing is on record."""
+    """The cases are a result that differs from the recorded one, and calls without any recorded
+    result."""
     task, _ = await task_and_result()
     calls = None if result is None else [StoredCall(CALL.name, CALL.arguments, result)]
     found = await end_state(EXAMPLE, task, calls)
@@ -108,7 +111,7 @@ async def test_the_stored_calls_lead_to_the_golden_state() -> None:
 
 
 def test_calls_without_results_are_not_taken_for_none(catalog: Catalog) -> None:
-    """As of a harness: its messages have calls, and `tool_runs` has nothing."""
+    """For a harness, messages have calls but `tool_runs` has no rows."""
     said = {"role": "assistant", "call_id": "c", "position": 1}
     made = [{"id": "x", "name": "extend_loan", "arguments": "{}"}]
     rows = [said | {"attempt_id": "a", "tool_calls": made}, said | {"attempt_id": "b"}]

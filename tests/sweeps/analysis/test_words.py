@@ -1,4 +1,4 @@
-"""A gate's outcome in words: figures before and after, n, the change and its interval."""
+"""Tests of a gate's outcome as text: figures before and after, n, the change and its interval."""
 
 from dataclasses import replace
 from typing import Any

@@ -1,1 +1,1 @@
-"""Tests of `tutti generate`: the work, the files, their bytes after a kill."""
+"""Tests of `tutti generate`: the work, the files, and their bytes after a kill."""

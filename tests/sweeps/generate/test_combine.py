@@ -1,4 +1,5 @@
-"""`--from-solutions`: solutions of these rows only, and lines as NeMo-Skills writes them."""
+"""Tests of `--from-solutions`: only solutions of these rows are used, and lines have NeMo-Skills'
+format."""
 
 import json
 from collections.abc import Sequence
@@ -29,7 +30,7 @@ TEXTS = [["1", "one", "11"], ["two", "2", "2"], ["3", "3", "3"]]
 
 
 def write_solutions(folder: Path, texts: Sequence[Sequence[str]] = TEXTS, **more: Any) -> Path:
-    """A file a seed, as an earlier run wrote it."""
+    """Write a file per seed, as an earlier run does."""
     folder.mkdir()
     for seed in range(len(texts[0])):
         lines = (
@@ -41,14 +42,14 @@ def write_solutions(folder: Path, texts: Sequence[Sequence[str]] = TEXTS, **more
 
 
 def combining(folder: Path, place: str | Path, **fields: Any) -> GenerateRequest:
-    """A request over `ROWS`."""
+    """Return a request for `ROWS`."""
     given = {name: fields.pop(name) for name in ("combine", "window") if name in fields}
     solutions = GivenSolutions(str(place), **given)
     return request_of(folder, ROWS, solutions=solutions, **fields)
 
 
 def test_the_prompts_of_a_seed_are_a_file_with_a_line_a_row(tmp_path: Path) -> None:
-    """A row whose solutions are alike is not asked; another seed shows another order."""
+    """A row with identical solutions makes no call; another seed shows another order."""
     request = combining(tmp_path, write_solutions(tmp_path / "in"), samples=20)
     checked = check_file(request)
     first = prompts_of(request, checked, Part(0, 1, 4))
@@ -102,7 +103,7 @@ def edited(folder: Path, name: str, edit: Any) -> None:
 def test_solutions_of_other_rows_are_named_by_line_and_field(
     tmp_path: Path, edit: Any, words: str
 ) -> None:
-    """Before anything is asked."""
+    """The error is raised before any call."""
     place = write_solutions(tmp_path / "in")
     request = combining(tmp_path, place)
     check_file(request)
@@ -117,7 +118,7 @@ def test_with_a_limit_the_files_may_be_longer(tmp_path: Path) -> None:
 
 
 def test_other_solutions_are_other_settings(tmp_path: Path) -> None:
-    """What a grader added to the lines changes nothing."""
+    """Fields that a grader added to the lines have no effect."""
     place = write_solutions(tmp_path / "in")
     request = combining(tmp_path, place)
     before = check_file(request).content
@@ -128,7 +129,7 @@ def test_other_solutions_are_other_settings(tmp_path: Path) -> None:
 
 
 def test_files_are_a_folders_seeds_or_those_of_a_glob(tmp_path: Path) -> None:
-    """In the order of their numbers; chunks and marks are none."""
+    """Files are in the order of their numbers; chunks and marker files do not count."""
     place = tmp_path / "in"
     place.mkdir()
     for name in ("output-rs10.jsonl", "output-rs9.jsonl", "output-rs9.jsonl.done"):
@@ -162,7 +163,7 @@ def test_files_are_a_folders_seeds_or_those_of_a_glob(tmp_path: Path) -> None:
 def test_reasoning_that_never_ended_is_no_solution(
     tmp_path: Path, text: str, more: Any, tag: str | None, shown: str
 ) -> None:
-    """The reasoning of a whole one is not shown either, but by --reasoning off."""
+    """The reasoning of a complete solution is not shown either, unless --reasoning is off."""
     place = write_solutions(tmp_path / "in", [[text, "x", "y"]] * 3, **more)
     request = combining(tmp_path, place, settings={"reasoning": tag}, combine="synthesis")
     made = prompts_of(request, check_file(request), Part(0, 1, 4))
@@ -172,19 +173,20 @@ def test_reasoning_that_never_ended_is_no_solution(
 
 
 def solved(texts: Sequence[str], combine: Any = "select") -> SolvedRow:
-    """A row with these solutions of 10, 11 … tokens."""
+    """Return a row with these solutions of 10, 11 … tokens."""
     solutions = [Solution(text, 10 + number) for number, text in enumerate(texts)]
     return SolvedRow(solutions, Combination(combine, texts, 99, "seed"))
 
 
 def reply(text: str, **more: Any) -> dict[str, Any]:
-    """The fields of a combining call's reply."""
+    """Return the fields of a combining call's reply."""
     figures = {"num_generated_tokens": 5, "num_input_tokens": 50, "finish_reason": "stop"}
     return {"generation": text, **figures, **more}
 
 
 def test_a_line_has_the_fields_of_nemo_skills(tmp_path: Path) -> None:
-    """And the place of the selected solution; `tutti import` reads it as parallel thinking."""
+    """The line also has the position of the selected solution; `tutti import` reads it as parallel
+    thinking."""
     request, row = combining(tmp_path, "in"), solved(["41", "42"])
     place = row.combination.shown.index(1)
     fields = combined_fields(request, row, reply(f"It holds.\nVerdict: {place + 1}"))
@@ -211,7 +213,7 @@ def test_a_line_has_the_fields_of_nemo_skills(tmp_path: Path) -> None:
 
 
 def test_what_could_not_be_combined_is_in_the_line(tmp_path: Path) -> None:
-    """The answer is then a solution that the seed draws; a synthesis is its own answer."""
+    """The answer is then a solution drawn by the seed; a synthesis is its own answer."""
     request = combining(tmp_path, "in")
     failed = combined_fields(request, solved(["41", "42"]), reply("Both."))
     assert failed["generation"] in ("41", "42") and not failed["genselect_successful"]
@@ -233,7 +235,7 @@ def test_what_could_not_be_combined_is_in_the_line(tmp_path: Path) -> None:
 
 
 def test_each_seed_is_a_part_and_its_written_file_is_known_again(tmp_path: Path) -> None:
-    """A seed draws other solutions, so it is no cell with the next."""
+    """A seed draws other solutions, so each seed is a separate cell."""
     request = combining(tmp_path, write_solutions(tmp_path / "in"), samples=2)
     assert open_work(request, 4).left == (Part(0, 1, 4), Part(1, 1, 4))
     path = request.path_of(0)

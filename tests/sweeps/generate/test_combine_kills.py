@@ -1,5 +1,5 @@
-"""`tutti generate --from-solutions` on a scripted endpoint: solutions that earlier runs wrote are
-combined; killed and resumed, in chunks, and at once it gives the same bytes."""
+"""Tests of `tutti generate --from-solutions` on a scripted endpoint: solutions of earlier runs are
+combined, and runs that are killed and resumed, in chunks, or undisturbed give the same bytes."""
 
 import json
 import re
@@ -20,10 +20,10 @@ RIGHT = re.compile(r"<solution-(\d+)-\w+>\nright\n")
 
 
 class Chooser(Scripted):
-    """Names the place of the solution that says `right`, whichever it is."""
+    """Selector that names the place of the solution with the text `right`."""
 
     def reply(self, body: dict[str, Any]) -> dict[str, Any]:
-        """The message to a request."""
+        """Return the message for a request."""
         super().reply(body)
         found = RIGHT.search(body["messages"][-1]["content"])
         return {"content": f"Because.\nVerdict: {found[1]}" if found else "I do not know."}
@@ -31,7 +31,7 @@ class Chooser(Scripted):
 
 @pytest.fixture
 def chooser(tmp_path: Path) -> Iterator[tuple[Scripted, str]]:
-    """The endpoint and its URL; rows and solutions are in the folder."""
+    """Yield the endpoint and its URL, with rows and solutions in the folder."""
     rows = [{"problem": f"What is {n} + 1?", "expected_answer": n + 1} for n in range(ROWS)]
     (tmp_path / "rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     write_solutions(tmp_path)
@@ -41,7 +41,8 @@ def chooser(tmp_path: Path) -> Iterator[tuple[Scripted, str]]:
 
 
 def write_solutions(folder: Path) -> None:
-    """Four seeds, as this program writes them: one right, of every fifth row all alike."""
+    """Write four seeds as this program does: one correct, and identical ones for every fifth
+    row."""
     rows = [json.loads(line) for line in (folder / "rows.jsonl").read_text().splitlines()]
     (folder / "in").mkdir()
     for seed in range(4):

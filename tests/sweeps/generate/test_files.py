@@ -1,4 +1,5 @@
-"""Lines of replies, and the merge of chunks: only those of these rows, made with one setting."""
+"""Tests of lines of replies, and of merging chunks: only chunks of these rows with the same
+settings."""
 
 import errno
 import json
@@ -18,7 +19,7 @@ ROWS = [{"question": str(number)} for number in range(3)]
 
 
 def found(*messages: dict[str, Any], **fields: Any) -> dict[str, Any]:
-    """An attempt as it is read from the store."""
+    """Return an attempt as read from the store."""
     empty: dict[str, Any] = {
         "reasoning": None,
         "tool_calls": [],
@@ -43,7 +44,8 @@ def test_a_reply_and_its_reasoning() -> None:
 
 
 def test_reasoning_is_split_as_nemo_skills_splits_it() -> None:
-    """By a named tag: after the last one, without blanks; what never ended has no answer."""
+    """The answer is the text after the last named tag, stripped; reasoning without an end has no
+    answer."""
     said = {"role": "assistant", "content": "a</think>b</think>\n Yes \n", "call_id": "c1"}
     fields = reply_fields(found(said), "answer", "</think>")
     assert (fields["answer"], fields["_answer_finished_thinking"]) == ("Yes", True)
@@ -67,15 +69,15 @@ def test_reasoning_is_split_as_nemo_skills_splits_it() -> None:
 def test_a_thought_has_ended_where_the_tag_is(
     message: dict[str, str], whole: str, has_ended: bool
 ) -> None:
-    """Also with nothing after it: then the answer is empty. The endpoint's own reasoning has ended
-    where there is an answer."""
+    """If nothing follows the tag, the answer is empty. Reasoning separated by the endpoint has
+    ended if there is an answer."""
     fields = reply_fields(found({"role": "assistant", "call_id": "c1", **message}), "a", "</think>")
     assert fields["a"] == ("Yes" if message["content"] == "Yes" else "")
     assert (fields["_full_a"], fields["_a_finished_thinking"]) == (whole, has_ended)
 
 
 def test_reasoning_that_starts_a_reply_is_apart_by_default() -> None:
-    """As if the endpoint had separated it; `off` leaves the text whole."""
+    """The result is as if the endpoint had separated it; `off` leaves the text unchanged."""
     said = {"role": "assistant", "content": "<think>Hm</think>\nYes", "call_id": "c1"}
     fields = reply_fields(found(said), "answer")
     assert (fields["answer"], fields["reasoning_content"]) == ("Yes", "Hm")
@@ -85,7 +87,7 @@ def test_reasoning_that_starts_a_reply_is_apart_by_default() -> None:
 
 
 def test_whole_files_have_the_mark_of_nemo_skills(tmp_path: Path) -> None:
-    """And a chunk's goes with the chunk."""
+    """A chunk's marker is removed with the chunk."""
     request = request_of(tmp_path, ROWS, samples=1, chunks=2, chunk=0)
     for chunk, rows in ((0, ROWS[:1]), (1, ROWS[1:])):
         write_chunk(request.path_of(0, chunk), rows)
@@ -98,7 +100,7 @@ def test_whole_files_have_the_mark_of_nemo_skills(tmp_path: Path) -> None:
 
 
 def test_no_reply_is_an_error_in_the_row() -> None:
-    """The prompt's own assistant message is no reply."""
+    """An assistant message of the prompt is no reply."""
     given = {"role": "assistant", "content": "earlier"}
     fields = reply_fields(found(given, error_type="context_exceeded", error_message="long"), "g")
     assert (fields["g"], fields["error"], fields["detailed_error"]) == (
@@ -109,7 +111,7 @@ def test_no_reply_is_an_error_in_the_row() -> None:
 
 
 def test_a_conversation_numbers_its_calls() -> None:
-    """Engines draw ids anew, and a line must not."""
+    """Engines generate new ids, but a line must be reproducible."""
     call = {"id": "chatcmpl-x7", "name": "python", "arguments": "{}"}
     asks = {"role": "assistant", "tool_calls": [call], "call_id": "c1"}
     told = {"role": "tool", "content": "4", "tool_call_id": "chatcmpl-x7", "name": "python"}
@@ -122,13 +124,13 @@ def test_a_conversation_numbers_its_calls() -> None:
 
 
 def write_chunk(path: Path, rows: list[dict[str, Any]]) -> None:
-    """Lines with replies."""
+    """Write lines with replies."""
     path.parent.mkdir(exist_ok=True)
     path.write_text("".join(json.dumps(row | {"generation": "x"}) + "\n" for row in rows))
 
 
 def test_chunks_merge_when_all_are_there(tmp_path: Path) -> None:
-    """In the order of the rows; the parts go."""
+    """Lines are in the order of the rows; the chunks are removed."""
     request = request_of(tmp_path, ROWS, samples=1, chunks=2, model=None)
     write_chunk(request.path_of(0, 1), ROWS[1:])
     assert merge_chunks(request, 3) == ([], [request.path_of(0, 0)])
@@ -179,7 +181,7 @@ def test_chunks_of_other_settings_are_not_merged(tmp_path: Path) -> None:
 def test_a_cut_or_edited_file_is_not_taken_for_a_whole_one(
     tmp_path: Path, edit: Any, words: str
 ) -> None:
-    """A reply may hold a line end of Unicode: its line is one."""
+    """A reply may contain a Unicode line separator, which does not end its line."""
     request = request_of(tmp_path, ROWS, samples=1)
     path = request.path_of(0)
     path.parent.mkdir(parents=True)

@@ -1,4 +1,4 @@
-"""A finished folder: the same command finds nothing to do; another model is refused."""
+"""Tests of a finished folder: the same command has nothing to do, and another model is refused."""
 
 import asyncio
 from pathlib import Path
@@ -14,7 +14,7 @@ from tutti.tasks.sweeps.generate import check_file, given_settings, open_work
 
 
 def finish(folder: Path, model: str) -> None:
-    """Leave a folder whose files are all there, made with the entry or endpoint `model`."""
+    """Write a folder whose files are complete, made with the entry or endpoint `model`."""
     request = request_of(folder, ROWS, samples=1, model=model)
     settings = given_settings(request, check_file(request)) | {"model": "one"}
     open_work(request, 4).write(settings)
@@ -22,13 +22,14 @@ def finish(folder: Path, model: str) -> None:
 
 
 def again(folder: Path, model: str) -> GenerateResult:
-    """What the command does there with `model`."""
+    """Return the result of the command in that folder with `model`."""
     request = request_of(folder, ROWS, samples=1, model=model)
     return asyncio.run(generate_outputs(request, 4))
 
 
 def test_another_entry_of_the_registry_is_refused(tmp_path: Path) -> None:
-    """With file, field and both values; before, the exit code was 0 and "nothing was generated"."""
+    """The error has file, field and both values; the exit code used to be 0 with "nothing was
+    generated"."""
     finish(tmp_path, "one")
     assert again(tmp_path, "one").written == []
     with pytest.raises(UsageError, match=r"generate\.json .* model 'one', now 'two'; give another"):
@@ -36,7 +37,8 @@ def test_another_entry_of_the_registry_is_refused(tmp_path: Path) -> None:
 
 
 def test_another_model_of_an_endpoint_is_refused(tmp_path: Path) -> None:
-    """It is asked for its name; if it is gone, the folder is whole all the same, with a note."""
+    """The endpoint is queried for its model's name; if it is unreachable, the folder is complete
+    nevertheless, with a note."""
     with endpoint({"id": "one"}) as url:
         finish(tmp_path, url)
         assert again(tmp_path, url).notes == []

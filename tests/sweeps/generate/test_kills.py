@@ -1,5 +1,5 @@
-"""`tutti generate` on a scripted endpoint: kill -9, resumed, gives the bytes of an undisturbed run;
-so do chunks with stores of their own, and seeds that are added later."""
+"""Tests of `tutti generate` on a scripted endpoint: runs resumed after kill -9, chunks with
+separate stores, and seeds added later give the bytes of an undisturbed run."""
 
 import hashlib
 import json
@@ -25,14 +25,14 @@ FILES = [f"output-rs{seed}.jsonl" for seed in range(SAMPLES)]
 
 
 class Scripted:
-    """Replies that are a function of the request; slow ones, if asked for."""
+    """Endpoint whose replies are a function of the request, optionally slow."""
 
     def __init__(self) -> None:
         self.delay_s, self.asked = 0.0, 0
         self._lock = threading.Lock()
 
     def reply(self, body: dict[str, Any]) -> dict[str, Any]:
-        """The message to a request."""
+        """Return the message for a request."""
         with self._lock:
             self.asked += 1
         time.sleep(self.delay_s)
@@ -42,7 +42,7 @@ class Scripted:
 
 @pytest.fixture
 def scripted(tmp_path: Path) -> Iterator[tuple[Scripted, str]]:
-    """The endpoint and its URL; the rows are in the folder."""
+    """Yield the endpoint and its URL, with the rows in the folder."""
     rows = [{"problem": f"What is {n} + 1?", "expected_answer": n + 1} for n in range(ROWS)]
     (tmp_path / "rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     script = Scripted()
@@ -51,7 +51,7 @@ def scripted(tmp_path: Path) -> Iterator[tuple[Scripted, str]]:
 
 
 def start(folder: Path, home: str, url: str, *flags: str) -> "subprocess.Popen[bytes]":
-    """The verb, in a process of its own."""
+    """Start the verb in its own process."""
     command = [sys.executable, "-m", "tutti.cli.main", "generate", "rows.jsonl", "--model", url]
     environment = os.environ | {"TUTTI_HOME": str(folder / home)}
     environment.pop("TUTTI_CATALOG_URL", None)
@@ -62,7 +62,7 @@ def start(folder: Path, home: str, url: str, *flags: str) -> "subprocess.Popen[b
 
 
 def finish(folder: Path, home: str, url: str, *flags: str) -> str:
-    """Run it to its end; its output."""
+    """Run the verb to its end and return its output."""
     out, err = start(folder, home, url, *flags).communicate(timeout=120)
     text = (out + err).decode()
     assert "Traceback" not in text, text

@@ -1,4 +1,4 @@
-"""A merge of chunks that is killed goes on, wherever the kill fell."""
+"""Tests that a merge of chunks can be resumed after a kill at any point."""
 
 import json
 import subprocess
@@ -33,7 +33,8 @@ print(left)
 
 
 def whole_folder(folder: Path) -> GenerateRequest:
-    """Both chunks of both seeds, as two machines leave them; the request to merge them."""
+    """Write both chunks of both seeds, as two machines leave them, and return the request to merge
+    them."""
     folder.mkdir(exist_ok=True)
     for chunk, rows in ((0, ROWS[:1]), (1, ROWS[1:])):
         request = request_of(folder, ROWS, samples=2, chunks=2, chunk=chunk)
@@ -44,19 +45,20 @@ def whole_folder(folder: Path) -> GenerateRequest:
 
 
 def contents(folder: Path) -> dict[str, bytes]:
-    """The bytes of each file."""
+    """Return the bytes of each file."""
     return {path.name: path.read_bytes() for path in (folder / "out").glob("[!.]*")}
 
 
 def merge_killed(folder: Path, steps: int) -> "subprocess.CompletedProcess[str]":
-    """Merge in a process that gets kill -9 before its next rename or removal after `steps`."""
+    """Merge in a process that is killed with SIGKILL before its next rename or removal after
+    `steps`."""
     command = [sys.executable, "-c", KILLED, str(folder), str(steps)]
     return subprocess.run(command, capture_output=True, text=True, timeout=60)
 
 
 @pytest.mark.slow
 def test_a_merge_goes_on_after_a_kill_at_each_of_its_steps(tmp_path: Path) -> None:
-    """Whichever command comes next: a chunk's, that of the whole, or the merge again."""
+    """The next command may be a chunk's, that of the whole, or the merge again."""
     merge_chunks(whole_folder(tmp_path / "quiet"), 3)
     wanted = contents(tmp_path / "quiet")
     assert set(wanted) == MERGED
@@ -78,7 +80,7 @@ def test_a_merge_goes_on_after_a_kill_at_each_of_its_steps(tmp_path: Path) -> No
 
 
 def test_a_merge_that_was_killed_after_its_files_is_finished(tmp_path: Path) -> None:
-    """The files are whole, and the settings those of the chunks: the folder is described."""
+    """The files are complete, and the settings file is written from those of the chunks."""
     request = whole_folder(tmp_path)
     for seed in request.seeds:
         write_chunk(request.path_of(seed), ROWS)

@@ -1,4 +1,4 @@
-"""Names of files, chunks of rows, and which samples are left: nothing twice, nothing left out."""
+"""Tests of file names, chunks of rows, and remaining samples: nothing twice, nothing omitted."""
 
 import asyncio
 import json
@@ -24,7 +24,7 @@ from tutti.tasks.sweeps.generate import (
 
 
 def request_of(folder: Path, rows: list[Any], **fields: Any) -> GenerateRequest:
-    """A request for these rows; texts are lines as they are."""
+    """Return a request for these rows; texts are lines unchanged."""
     file = folder / "rows.jsonl"
     lines = (row if isinstance(row, str) else json.dumps(row) for row in rows)
     file.write_text("".join(f"{line}\n" for line in lines))
@@ -33,7 +33,7 @@ def request_of(folder: Path, rows: list[Any], **fields: Any) -> GenerateRequest:
 
 @given(rows=st.integers(1, 500), chunks=st.integers(1, 40))
 def test_chunks_are_a_partition_in_order(rows: int, chunks: int) -> None:
-    """Every row is in one chunk, and chunks differ by one row at most."""
+    """Every row is in one chunk, and chunk sizes differ by at most one row."""
     request = GenerateRequest(Path("a.jsonl"), "m", Path("o"), chunks=chunks, chunk=0)
     parts = [request.row_numbers(rows, chunk) for chunk in range(chunks)]
     assert [row for part in parts for row in part] == list(range(rows))
@@ -81,7 +81,7 @@ def test_impossible_requests_are_refused(tmp_path: Path, fields: Any, words: str
 def test_a_bad_row_is_named_by_line_and_field(
     tmp_path: Path, second: Any, fields: Any, words: str
 ) -> None:
-    """Nothing is served by then: the check needs no model."""
+    """No model is served before, because the check needs none."""
     rows = [{"question": "?", "a": "b"}, second]
     with pytest.raises(BadRow, match=words):
         check_file(request_of(tmp_path, rows, settings=fields))
@@ -106,8 +106,8 @@ def test_rows_may_repeat_and_be_conversations(tmp_path: Path) -> None:
 def test_what_is_left_is_what_has_no_file(
     tmp_path_factory: pytest.TempPathFactory, runs: list[tuple[int, int, bool]]
 ) -> None:
-    """Whatever ran before, and was finished or not: the parts left are the seeds without a file,
-    each in one part, and a part that goes on is as it began."""
+    """After any earlier runs, finished or not, the remaining parts are the seeds without a file,
+    each in one part, and a resumed part is unchanged."""
     folder = tmp_path_factory.mktemp("work")
     for first, samples, is_finished in runs:
         request = request_of(folder, [{"question": "?"}], samples=samples, first_seed=first)
@@ -123,7 +123,7 @@ def test_what_is_left_is_what_has_no_file(
 
 
 def test_a_folder_of_other_settings_is_refused(tmp_path: Path) -> None:
-    """Also one whose files nobody described."""
+    """A folder whose files have no description is refused, too."""
     request = request_of(tmp_path, [{"question": "?"}], samples=1)
     open_work(request, 4).write({"temperature": 0.7, "max_tokens": 64})
     with pytest.raises(UsageError, match=r"temperature 0\.7, now 0\.5; give another --out"):
@@ -140,7 +140,7 @@ def test_a_folder_of_other_settings_is_refused(tmp_path: Path) -> None:
 def test_the_store_keeps_replies_whole_that_lines_split_at_a_tag(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What is split has lost whether it had the tag."""
+    """A split reply no longer shows whether it had the tag."""
     monkeypatch.setenv("TUTTI_HOME", str(tmp_path / "home"))
     with endpoint({"id": "M"}) as url:
         for given, stored in ((None, "auto"), ("off", "off"), ("</think>", "off")):
@@ -156,7 +156,7 @@ def test_the_store_keeps_replies_whole_that_lines_split_at_a_tag(
 def test_a_name_is_kept_as_given_or_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """By the rule of `tutti run`; before, `--name gC` was stored as `gc`. A name that is made of
+    """The rule is that of `tutti run`; `--name gC` used to be stored as `gc`. A name derived from
     the file's is shortened."""
     monkeypatch.setenv("TUTTI_HOME", str(tmp_path / "home"))
     rows, part = [{"question": "?"}], Part(0, 1, 4)

@@ -1,4 +1,5 @@
-"""Public benchmarks through the same runner: prompts, scorers, selection, and what is refused."""
+"""Tests of public benchmarks through the same runner: prompts, scorers, selection, and refused
+suites."""
 
 import json
 import shlex
@@ -27,7 +28,7 @@ ROWS = [
 
 @pytest.fixture
 def data(tmp_path: Path) -> Path:
-    """A folder as GSM8K's publisher names its files."""
+    """Return a folder with the file names of GSM8K's publisher."""
     folder = tmp_path / "gsm8k"
     folder.mkdir()
     (folder / "test.jsonl").write_text("".join(json.dumps(row) + "\n" for row in ROWS))
@@ -35,14 +36,14 @@ def data(tmp_path: Path) -> Path:
 
 
 def suite_of(data: Path, **fields: Any) -> Suite:
-    """GSM8K from that folder."""
+    """Return a suite of GSM8K from that folder."""
     given: dict[str, Any] = {"policies": ("passthrough",), "concurrency": (2,)}
     given |= {"benchmark": "gsm8k", "source": data, "max_turns": 1}
     return Suite().with_fields(given | fields)
 
 
 def plan_of(suite: Suite, catalog: storage.Catalog) -> Plan:
-    """Its plan; nothing to search, so no index."""
+    """Return its plan; nothing is searched, so there is no index."""
     entered = enter_task_set(suite, catalog)
     return make_plan(suite, CellConfig(entered, "engine:1", "checkpoint:1", "pocket"))
 
@@ -50,7 +51,8 @@ def plan_of(suite: Suite, catalog: storage.Catalog) -> Plan:
 async def test_a_public_benchmark_is_measured(
     sweep: Sweep, data: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Each task once for each trial; the scorer reads the text; `tasks` and `scores` say why."""
+    """Each task runs once for each trial; the scorer parses the text; `tasks` and `scores` have the
+    reasons."""
 
     async def reply(_: Any, __: web.Request, body: dict[str, Any]) -> web.StreamResponse:
         assert "tools" not in body, "a benchmark without tools offers none"
@@ -70,7 +72,7 @@ async def test_a_public_benchmark_is_measured(
 
 
 def test_the_same_items_are_the_same_task_set(catalog: storage.Catalog, data: Path) -> None:
-    """Another selection or prompt is another; entering twice enters once."""
+    """Another selection or prompt is another set; entering twice has no further effect."""
     suite = suite_of(data)
     assert enter_task_set(suite, catalog) == enter_task_set(suite, catalog)
     some = suite.with_fields({"limit": 2})
@@ -81,7 +83,7 @@ def test_the_same_items_are_the_same_task_set(catalog: storage.Catalog, data: Pa
 
 
 def test_a_dry_run_shows_the_first_prompt(data: Path) -> None:
-    """With what is selected."""
+    """The dry run also shows the selection."""
     assert "What is 2 plus 2?" in TaskSet.first_prompt(suite_of(data, ids=("2",)))
 
 
@@ -100,13 +102,14 @@ def test_a_dry_run_shows_the_first_prompt(data: Path) -> None:
     ],
 )
 def test_what_makes_no_sense_is_refused(fields: dict[str, Any], words: str) -> None:
-    """Before anything starts, with the field."""
+    """The error names the field and is raised before anything starts."""
     with pytest.raises(ValidationError, match=words):
         Suite().with_fields(fields)
 
 
 def test_a_wrong_suite_is_told_by_field_and_value(tmp_path: Path) -> None:
-    """A wrong field stands with its value; a fault of several fields without the whole suite."""
+    """A wrong field is shown with its value; an error of several fields does not print the whole
+    suite."""
     file = tmp_path / "suite.yaml"
     file.write_text("benchmark: gsm9k\n")
     with pytest.raises(SuiteError) as caught:
@@ -144,7 +147,8 @@ print(json.dumps({"answer": said}))
 async def test_any_harness_is_measured_by_its_base_url(
     sweep: Sweep, data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Its calls, messages and tokens are on record without its help; its failure is nobody's."""
+    """The harness's calls, messages and tokens are recorded without its help; its failure does not
+    count as a wrong answer."""
 
     async def reply(_: Any, __: web.Request, body: dict[str, Any]) -> web.StreamResponse:
         number = int(body["messages"][0]["content"].split()[2])
@@ -181,7 +185,8 @@ print(json.dumps({"answer": "#### " + str(2 * int(task["id"])), "score": 0.5, "s
 async def test_a_harnesss_own_score_stands_beside_the_scorers(
     sweep: Sweep, data: Path, tmp_path: Path
 ) -> None:
-    """A row under its own name; the attempt's score is the benchmark's scorer's, the newest."""
+    """The harness's score is a row under its own name; the attempt's score is the newest of the
+    benchmark's scorer."""
     script = tmp_path / "harness.py"
     script.write_text(SCORED)
     suite = suite_of(data, command=f"{{python}} {script}", limit=1)
@@ -197,7 +202,7 @@ async def test_a_harnesss_own_score_stands_beside_the_scorers(
 async def test_an_mcp_servers_tools_are_the_agents(
     sweep: Sweep, data: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Listed to the model, called for it, on record as tool runs."""
+    """The tools are listed to the model, called for it, and recorded as tool runs."""
     pytest.importorskip("mcp", reason="the extra `mcp` is not installed")
 
     async def reply(_: Any, __: web.Request, body: dict[str, Any]) -> web.StreamResponse:

@@ -1,4 +1,4 @@
-"""Suites of a harness that tutti ships: what they need, and what is refused at once."""
+"""Tests of suites of a harness shipped with tutti: their requirements and immediate errors."""
 
 import json
 import re
@@ -22,7 +22,7 @@ from tutti.tasks.sweeps.spec.suite import Suite, SuiteError
 
 @pytest.fixture
 def checkout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Two domains of a checkout, and an environment with a stand-in of the package."""
+    """Return two domains of a checkout, and an environment with a fake of the package."""
     for domain in ("retail", "airline"):
         folder = tmp_path / "checkout" / "data" / "tau2" / "domains" / domain
         folder.mkdir(parents=True)
@@ -34,14 +34,15 @@ def checkout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def suite_of(source: Path | None, **more: Any) -> Suite:
-    """Retail, with a user and a judge."""
+    """Return a suite of retail with a user and a judge."""
     fields: dict[str, Any] = {"benchmark": "tau2-retail", "data": {"source": source}}
     return Suite(**fields | {"roles": {"user": "a", "judge": "b"}} | more)
 
 
 @pytest.mark.parametrize("below", ["", "data/tau2/domains"])
 def test_a_checkout_is_the_source(checkout: Path, below: str) -> None:
-    """Or its folder of domains; tasks can be selected by tau2's base set, and by what is judged."""
+    """The source may also be its folder of domains; tasks can be selected by tau2's base set and by
+    judged parts."""
     _, _, tasks = select_tasks(suite_of(checkout / below))
     assert [(each.attributes["in_base"], each.attributes["judged"]) for each in tasks] == [
         ("true", "false"),
@@ -66,7 +67,7 @@ def test_a_checkout_is_the_source(checkout: Path, below: str) -> None:
     ],
 )
 def test_what_does_not_fit_is_refused(checkout: Path, fields: dict[str, Any], words: str) -> None:
-    """With the field, and what to do."""
+    """The error names the field and the fix."""
     data = {"data": {"source": checkout} | fields.pop("data", {})}
     with pytest.raises(SuiteError, match=words):
         TaskSet.read(suite_of(checkout, **data | fields))
@@ -75,7 +76,7 @@ def test_what_does_not_fit_is_refused(checkout: Path, fields: dict[str, Any], wo
 def test_a_missing_environment_is_told_with_its_command(
     checkout: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Before anything runs."""
+    """The error is raised before anything runs."""
     monkeypatch.setenv("TUTTI_HARNESS_TAU2", str(tmp_path / "none"))
     with pytest.raises(SuiteError, match=r"no Python with it at .*none; .* `make tau2 TAU2="):
         TaskSet.read(suite_of(checkout))
@@ -89,15 +90,15 @@ def test_a_missing_database_is_told(checkout: Path) -> None:
 
 
 def test_a_judge_is_needed_where_one_decides(checkout: Path) -> None:
-    """Tasks without a judged part need none; of several domains, one may need it."""
+    """Tasks without a judged part need no judge; of several domains, one may need it."""
     ids = {"source": checkout, "where": "judged = 'false'"}
     assert len(TaskSet.read(suite_of(checkout, roles={"user": "a"}, data=ids)).tasks) == 1
     assert len(TaskSet.read(suite_of(checkout, data=ids)).tasks) == 1
 
 
 def test_an_agent_and_the_harness_together(checkout: Path) -> None:
-    """Also where the suite names the harness, with options; not with another program, which would
-    not know of experts."""
+    """The suite may name the harness with options, but not another program, which would ignore the
+    experts."""
     roles = {"user": "a", "judge": "b", "agent": "pocket"}
     for command in (None, "{tau2} --max-steps 5"):
         suite = suite_of(checkout, roles=roles, harness={"command": command})
@@ -107,7 +108,7 @@ def test_an_agent_and_the_harness_together(checkout: Path) -> None:
 
 
 def test_a_grid_of_domains_shares_the_checkout(checkout: Path) -> None:
-    """A benchmark with a folder of its own there keeps it; each part keeps user and judge."""
+    """A benchmark with its own folder there keeps it; each part keeps user and judge."""
     suite = Suite(
         benchmarks=("tau2-retail", "tau2-airline", "gsm8k"),
         data={"source": checkout},
@@ -122,7 +123,7 @@ def test_a_grid_of_domains_shares_the_checkout(checkout: Path) -> None:
 
 
 def test_the_harness_is_in_the_ids(checkout: Path) -> None:
-    """With its version, and without a path; options change it; other suites have nothing of it."""
+    """The id has its version but no path; options change it; other suites are not affected."""
     one = sweep_content(suite_of(checkout), config_of([]))
     assert one["harness"] == ["{tau2}", TAU2.version]
     short = suite_of(checkout, harness={"command": "{tau2} --max-steps 5"})
@@ -131,15 +132,16 @@ def test_the_harness_is_in_the_ids(checkout: Path) -> None:
 
 
 def model_of(**more: Any) -> Model:
-    """An entry of models.yaml."""
+    """Return an entry of models.yaml."""
     return Model(provider="openai", endpoint="http://a:1/v1", context_tokens=4000, **more)
 
 
 @pytest.mark.parametrize("setting", [{"tools": False}, {"dialect": "hermes"}])
 @pytest.mark.parametrize("who", ["measured", "expert", "user"])
 def test_a_model_that_takes_no_tools_is_refused(setting: dict[str, Any], who: str) -> None:
-    """The package sends tools and reads calls; so it was measured without the entry's setting. A
-    user may be such a model where users have no tools, and tutti's own agent honours it."""
+    """The package sends tools and reads calls, so the model would be measured without the entry's
+    setting. Such a model may be the user if users have no tools, and tutti's own agent honours the
+    setting."""
     plain, told = model_of(), model_of(**setting)
     of = {each: told if each == who else plain for each in ("measured", "expert", "user")}
     roles = Roles(
@@ -175,7 +177,8 @@ def test_a_model_that_takes_no_tools_is_refused(setting: dict[str, Any], who: st
 def test_what_a_package_does_not_know_is_refused(
     benchmark: str, fields: dict[str, Any], words: str
 ) -> None:
-    """It was ignored. In a grid it may be another benchmark's, and ids stay."""
+    """Such an option used to be ignored. In a grid it may belong to another benchmark, and ids are
+    unchanged."""
     with pytest.raises(SuiteError, match=words):
         plan_of(Suite(benchmark=benchmark, **fields), config_of([]))
     grid = Suite(benchmarks=(benchmark, "gsm8k"), **fields)
@@ -185,8 +188,8 @@ def test_what_a_package_does_not_know_is_refused(
 def test_a_python_for_libraries_is_asked_for_before_any_call(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Where a task could not be scored: it, or its tests, need packages, or the variable names no
-    Python. What the error gives for `--where` leaves just these tasks out."""
+    """The task or its tests need packages, or the variable names no Python. The value for `--where`
+    in the error excludes exactly these tasks."""
     monkeypatch.delenv("TUTTI_CODE_PYTHON", raising=False)
     suite = Suite(benchmark="bigcodebench", data={"source": tmp_path})
     write_task(tmp_path, libs="['numpy', 'json']")
@@ -206,7 +209,7 @@ def test_a_python_for_libraries_is_asked_for_before_any_call(
 
 
 def test_only_the_first_word_names_a_harness() -> None:
-    """As a command starts with it."""
+    """A command starts with the harness's name."""
     assert shipped_harness("{tau2} --save /x") is TAU2
     assert shipped_harness("run {tau2}") is None and shipped_harness(None) is None
     program = Path(TAU2.words[1])

@@ -1,4 +1,4 @@
-"""A deployment of more than one model: each is reached by its name behind one gateway."""
+"""Tests of a deployment of more than one model: each is reached by its name behind one gateway."""
 
 import contextlib
 from collections.abc import Iterator
@@ -26,14 +26,14 @@ from tutti.tasks.sweeps.spec.suite import Suite
 
 @pytest.fixture
 def catalog(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[storage.Catalog]:
-    """The test's store, open."""
+    """Yield the test's open store."""
     monkeypatch.delenv("TUTTI_CATALOG_URL", raising=False)
     with storage.open_catalog(storage.Home(tmp_path / "store")) as catalog:
         yield catalog
 
 
 def registry(tmp_path: Path, **models: dict[str, Any]) -> Path:
-    """A models.yaml of outside endpoints."""
+    """Return a models.yaml of external endpoints."""
     common = {"provider": "openai", "context_tokens": 4096, "api_key_env": None}
     file = tmp_path / "models.yaml"
     file.write_text(yaml.safe_dump({"models": {n: common | m for n, m in models.items()}}))
@@ -41,7 +41,8 @@ def registry(tmp_path: Path, **models: dict[str, Any]) -> Path:
 
 
 async def test_each_model_is_reached_by_its_name(tmp_path: Path, catalog: storage.Catalog) -> None:
-    """Candidate and judge on endpoints of their own; a second entry of the candidate shares its."""
+    """Candidate and judge have separate endpoints; a second entry of the candidate shares its
+    endpoint."""
     first, second = EngineDouble(), EngineDouble()
     async with (
         TestServer(first.application()) as one,
@@ -85,7 +86,8 @@ async def test_each_model_is_reached_by_its_name(tmp_path: Path, catalog: storag
 async def test_an_endpoint_is_called_once_before_anything_is_measured(
     tmp_path: Path, catalog: storage.Catalog, status: int
 ) -> None:
-    """One that refuses ends the run in one call, with its words and the entry's name."""
+    """An endpoint that refuses ends the run in one call, and the error quotes it and names the
+    entry."""
     double = EngineDouble()
 
     async def refuse(_: web.Request, body: dict[str, Any]) -> web.Response:
@@ -111,8 +113,8 @@ async def test_an_endpoint_is_called_once_before_anything_is_measured(
 async def test_a_model_that_its_endpoint_does_not_list_is_warned_of(
     tmp_path: Path, catalog: storage.Catalog, served: str, listed: list[str] | None, warned: bool
 ) -> None:
-    """With what it lists: an endpoint may answer to any name with another model. One without a list
-    is not."""
+    """The warning shows the list, because an endpoint may serve any name with another model. An
+    endpoint without a list gives no warning."""
     application, shown = web.Application(), StringIO()
 
     async def answer(_: web.Request) -> web.Response:
@@ -137,7 +139,8 @@ async def test_a_model_that_its_endpoint_does_not_list_is_warned_of(
 async def test_more_engines_are_for_models_that_tutti_serves(
     tmp_path: Path, catalog: storage.Catalog
 ) -> None:
-    """Of others' endpoint there is what there is; said before anything starts."""
+    """The number of external engines cannot be changed; the error is raised before anything
+    starts."""
     models = registry(tmp_path, mine={"endpoint": "http://a:1/v1"})
     with pytest.raises(RegistryError, match=r"models\.mine is served by others"):
         entries = pick_models(models, ("mine",))
@@ -146,7 +149,7 @@ async def test_more_engines_are_for_models_that_tutti_serves(
 
 
 async def test_engines_are_started_in_order_and_each_is_stopped() -> None:
-    """Also the one whose start fails; those after it are not started."""
+    """The one whose start fails is stopped, too; those after it are not started."""
     told: list[str] = []
 
     class Double:

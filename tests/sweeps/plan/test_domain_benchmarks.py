@@ -1,4 +1,5 @@
-"""A suite measures a synthesized domain: its folder or its stored task set, solo or with a user."""
+"""Tests of suites of a synthesized domain: its folder or its stored task set, solo or with a
+user."""
 
 import json
 import shutil
@@ -24,18 +25,18 @@ BASE: dict[str, Any] = {"policies": ("passthrough",), "concurrency": (2,)}
 
 
 def suite_of(benchmark: Any, **data: Any) -> Suite:
-    """A suite that names a domain."""
+    """Return a suite that names a domain."""
     return Suite.model_validate(BASE | {"benchmark": str(benchmark), "data": data})
 
 
 def call(name: str, **arguments: Any) -> dict[str, Any]:
-    """A completion that calls a tool."""
+    """Return a completion that calls a tool."""
     function = {"name": name, "arguments": json.dumps(arguments)}
     return completion("", tool_calls=[{"id": "c", "type": "function", "function": function}])
 
 
 async def reply(_: Any, __: web.Request, body: dict[str, Any]) -> web.StreamResponse:
-    """Extend Ada's loan and say what came of it; to Bo, say something else."""
+    """Extend Ada's loan and report the result; reply to Bo with another text."""
     assert "Policy of the lending desk" in body["messages"][0]["content"]
     last = body["messages"][-1]
     if last["role"] == "tool":
@@ -48,7 +49,8 @@ async def reply(_: Any, __: web.Request, body: dict[str, Any]) -> web.StreamResp
 async def test_a_folder_is_measured_solo(
     sweep: Sweep, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Through gateway and loop; the scores have both parts, the tables the folder's name."""
+    """The suite runs through gateway and agent loop; the scores have both parts, the tables have
+    the folder's name."""
     await lending_folder(tmp_path / "desk")
     monkeypatch.setattr(Agent, "__call__", reply)
     plan = plan_of(suite_of(tmp_path / "desk", solo=True), sweep.catalog)
@@ -65,7 +67,7 @@ async def test_a_folder_is_measured_solo(
 async def test_a_stored_task_set(
     catalog: storage.Catalog, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It is found by its id; the same tasks as those of its folder."""
+    """A stored task set is found by its id and has the same tasks as its folder."""
     root = catalog.home.root
     tasks = await lending_folder(root / "task_sets" / "desk")
     found = storage.artifact_id("task_set", [each.task_id for each in tasks])
@@ -80,7 +82,7 @@ async def test_a_stored_task_set(
 
 
 async def test_splits_and_selections(tmp_path: Path) -> None:
-    """`data.split` and `data.where` choose among its tasks; a dry run shows the policy."""
+    """`data.split` and `data.where` select tasks; a dry run shows the policy."""
     await lending_folder(tmp_path / "desk")
     train = select_tasks(suite_of(tmp_path / "desk", split="train"))[2]
     assert [each.attributes["template"] for each in train] == ["extend"]
@@ -90,7 +92,7 @@ async def test_splits_and_selections(tmp_path: Path) -> None:
 
 
 async def test_who_speaks(sweep: Sweep, tmp_path: Path) -> None:
-    """Without a model for the user it must be solo; `solo` is for domains only."""
+    """Without a model for the user it must be solo; `solo` is valid only for domains."""
     await lending_folder(tmp_path / "desk")
     with pytest.raises(SuiteError, match=r"roles\.user: desk needs one"):
         plan_of(suite_of(tmp_path / "desk"), sweep.catalog)

@@ -1,4 +1,5 @@
-"""`tutti sweep plan` says what serves a suite's models and whether it fits, and starts nothing."""
+"""Tests that `tutti sweep plan` shows the engines of a suite's models and whether they fit, and
+starts nothing."""
 
 import socket
 from pathlib import Path
@@ -17,7 +18,8 @@ GB = 1024
 
 @pytest.fixture
 def models(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A measured model on one card and a judge on two, in an environment that cannot be told."""
+    """Return a measured model on one GPU and a judge on two, in an environment whose build is
+    unknown."""
     monkeypatch.setenv("TUTTI_HOME", str(tmp_path / "home"))
     monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
     python = tmp_path / "python"
@@ -34,14 +36,14 @@ def models(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def machine(tmp_path: Path, cards: int, memory_mb: int) -> None:
-    """List this machine's cards."""
+    """List this machine's GPUs."""
     host = socket.gethostname()
     gpus = [{"host": host, "index": n, "memory_mb": memory_mb} for n in range(cards)]
     (tmp_path / "gpus.yaml").write_text(yaml.safe_dump({"gpus": gpus}))
 
 
 def suite(tmp_path: Path) -> Suite:
-    """One that needs both at the same time."""
+    """Return a suite that needs both at the same time."""
     return Suite(
         name="s",
         benchmark="simpleqa",
@@ -56,7 +58,7 @@ def suite(tmp_path: Path) -> Suite:
 def test_each_engine_with_its_cards_and_its_arithmetic(
     models: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The lowest cards first; commands are not asked of the server here."""
+    """The lowest GPUs are used first; commands are not checked by the server here."""
     machine(tmp_path, 4, 80 * GB)
     monkeypatch.setattr("tutti.tasks.serving.engines.engine.refuse_wrong_commands", lambda *_: [])
     found = engines_of(suite(tmp_path), models)
@@ -66,14 +68,14 @@ def test_each_engine_with_its_cards_and_its_arithmetic(
 
 
 def test_what_does_not_fit_together_is_said_in_the_plan(models: Path, tmp_path: Path) -> None:
-    """Before a card is taken."""
+    """The error is in the plan before a GPU is leased."""
     machine(tmp_path, 2, 80 * GB)
     with pytest.raises(RegistryError, match="3 GPUs are needed at the same time"):
         engines_of(suite(tmp_path), models)
 
 
 def test_what_does_not_fit_a_card_is_said_in_the_plan(models: Path, tmp_path: Path) -> None:
-    """With the arithmetic."""
+    """The message has the arithmetic."""
     machine(tmp_path, 4, 1 * GB)
     with pytest.raises(RegistryError, match=r"models\.policy: does not fit: weights"):
         engines_of(suite(tmp_path), models)

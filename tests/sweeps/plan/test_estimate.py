@@ -1,4 +1,4 @@
-"""What a sweep would do, from what is in the store: decisions, reasons, time, money."""
+"""Tests of a sweep's plan from the store: decisions, reasons, time and cost."""
 
 import pytest
 
@@ -11,7 +11,8 @@ GRID = SUITE.model_copy(update={"concurrency": (2, 4), "policies": ("passthrough
 
 
 async def test_before_the_first_run_nothing_is_known(sweep: Sweep) -> None:
-    """Every cell runs, and nobody knows for how long; the difference to be seen is told anyway."""
+    """Every cell runs with unknown time; the minimum detectable difference is given
+    nevertheless."""
     found = outlook_of(plan_of(GRID), sweep.catalog)
     assert {(c.decision, c.reason, c.missing) for c in found.cells} == {("run", "was never run", 6)}
     assert (found.seconds, found.cost_usd, found.expected) == (None, None, None)
@@ -19,7 +20,8 @@ async def test_before_the_first_run_nothing_is_known(sweep: Sweep) -> None:
 
 
 async def test_what_is_finished_is_reused_and_tells_of_the_rest(sweep: Sweep) -> None:
-    """By policy and concurrency where there is such a cell, else by the nearest."""
+    """The estimate uses a cell with the same policy and concurrency if there is one, else the
+    nearest."""
     plan = plan_of(GRID)
     cell = sweep.enter(plan)
     await sweep.run(plan, cell)
@@ -45,7 +47,8 @@ async def test_a_cell_that_was_broken_off_runs_the_rest(sweep: Sweep) -> None:
 
 
 async def test_a_cell_that_was_run_with_other_settings_is_said_to_run_again(sweep: Sweep) -> None:
-    """Its attempts stay in the store; so do those of ids that an earlier tutti made otherwise."""
+    """The attempts of such a cell stay in the store; the same holds for ids that an earlier version
+    of tutti computed differently."""
     plan = plan_of(GRID)
     await sweep.run(plan, sweep.enter(plan))
     longer = plan_of(GRID.with_fields({"working_s": 9.0}))
@@ -60,7 +63,7 @@ async def test_a_cell_that_was_run_with_other_settings_is_said_to_run_again(swee
 async def test_another_version_of_the_scorer_asks_for_a_new_score(
     sweep: Sweep, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """No inference: `tutti score` does it."""
+    """No inference is needed: `tutti score` computes it."""
     plan = plan_of()
     await sweep.run(plan, sweep.enter(plan))
     newer = Exact()
@@ -72,7 +75,7 @@ async def test_another_version_of_the_scorer_asks_for_a_new_score(
 
 
 async def test_the_line_before_a_run_says_what_the_plan_does(sweep: Sweep) -> None:
-    """The same figure as the outlook's, in words; nothing for a single set-up or task."""
+    """The line has the plan's figure as text; it is empty for a single set-up or task."""
     plan = plan_of(GRID)
     found = outlook_of(plan, sweep.catalog)
     assert found.detectable is not None
@@ -88,7 +91,7 @@ async def test_the_line_before_a_run_says_what_the_plan_does(sweep: Sweep) -> No
 
 
 async def test_the_estimate_names_the_headline_measure(sweep: Sweep) -> None:
-    """Of a benchmark whose answers can be right in part it is no accuracy."""
+    """For a benchmark with partially correct answers it is not accuracy."""
     plan = plan_of(GRID)
     declared = {"headline": {"measure": "mean score"}, "scorer": "exact"}
     sweep.catalog.enter_artifact(plan.config.task_set.task_set_id, declared, [])
@@ -98,7 +101,7 @@ async def test_the_estimate_names_the_headline_measure(sweep: Sweep) -> None:
 
 @pytest.mark.parametrize("scorer", ["rubric", "reward", "pairwise", "exact", "sql"])
 async def test_an_old_task_sets_measure_is_the_views(sweep: Sweep, scorer: str) -> None:
-    """One that has the name of its scorer alone, as before headlines were recorded."""
+    """Such a task set has only the name of its scorer, from before headlines were recorded."""
     plan = plan_of(GRID)
     sweep.catalog.enter_artifact(plan.config.task_set.task_set_id, {"scorer": scorer}, [])
     sweep.enter(plan)
@@ -107,7 +110,7 @@ async def test_an_old_task_sets_measure_is_the_views(sweep: Sweep, scorer: str) 
 
 
 async def test_more_tasks_and_trials_show_smaller_differences(sweep: Sweep) -> None:
-    """Also where all was right before: that leaves some spread to expect."""
+    """If all earlier answers were correct, some spread is still expected."""
     plan = plan_of(GRID)
     await sweep.run(plan, sweep.enter(plan))
     trials = GRID.with_fields({"trials": 4})
@@ -118,7 +121,7 @@ async def test_more_tasks_and_trials_show_smaller_differences(sweep: Sweep) -> N
 
 
 def test_too_few_tasks_are_said_to_be() -> None:
-    """A difference above 1 is none."""
+    """A difference above 1 is impossible."""
     assert (
         detectable_words("accuracy", 0.5, 1.4)
         == "so few tasks would show no difference between two cells"
@@ -127,5 +130,5 @@ def test_too_few_tasks_are_said_to_be() -> None:
 
 
 async def test_an_outlook_is_short_when_it_is_shown(sweep: Sweep) -> None:
-    """asyncio.run makes the repr of what it returns: of 100,000 samples that takes seconds."""
+    """asyncio.run computes the repr of its result, which takes seconds for 100,000 samples."""
     assert len(repr(outlook_of(plan_of(GRID), sweep.catalog))) < 200

@@ -1,4 +1,4 @@
-"""The first call to an endpoint: an error that may pass is tried again, others end the run."""
+"""Tests of the first call to an endpoint: a transient error is retried, others end the run."""
 
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
@@ -23,7 +23,7 @@ Answer = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 
 async def half_body(request: web.Request) -> web.StreamResponse:
-    """Cut the connection amid the answer."""
+    """Cut the connection in the middle of the response."""
     response = web.StreamResponse(headers={"Content-Length": "1000"})
     await response.prepare(request)
     await response.write(b'{"choices": [')
@@ -49,7 +49,8 @@ def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 async def measured(tmp_path: Path, fault: Answer, times: int) -> tuple[int, list[dict[str, Any]]]:
-    """Run a sweep whose endpoint fails so often at first; how often it was asked, and cells."""
+    """Run a sweep whose endpoint fails `times` times at first, and return the number of calls and
+    the cells."""
     double = EngineDouble()
     left = [fault] * times
 
@@ -75,7 +76,7 @@ async def measured(tmp_path: Path, fault: Answer, times: int) -> tuple[int, list
 
 @pytest.mark.parametrize("fault", [status(500), status(502), half_body, half_json])
 async def test_one_error_that_passes_does_not_end_the_run(tmp_path: Path, fault: Answer) -> None:
-    """Everything is measured after it."""
+    """Everything is measured afterwards."""
     assert await measured(tmp_path, fault, 1) == (2, [{"status": "finished", "n": 1}])
 
 
@@ -83,7 +84,7 @@ async def test_one_error_that_passes_does_not_end_the_run(tmp_path: Path, fault:
 async def test_an_error_that_stays_is_one_message_after_the_tries(
     tmp_path: Path, fault: Answer
 ) -> None:
-    """It says what to do."""
+    """The message says what to do."""
     words = r"models\.a failed its first call and 4 tries after it: HTTP .*\n"
     with pytest.raises(EngineFailed, match=words) as failed:
         await measured(tmp_path, fault, 99)

@@ -1,4 +1,4 @@
-"""Several trials at temperature 0 are said before anything runs."""
+"""Tests that several trials at temperature 0 are reported before anything runs."""
 
 import pytest
 

@@ -1,4 +1,5 @@
-"""Ids: those of stored sweeps stay; each field of a suite changes exactly what its mark says."""
+"""Tests of ids: those of stored sweeps stay, and each field of a suite changes exactly what its
+mark says."""
 
 import json
 from collections.abc import Callable
@@ -94,7 +95,7 @@ NEEDS |= {"parallel": {"benchmark": "gsm8k", "temperature": 0.7}}
 
 
 def config(suite: Suite) -> CellConfig:
-    """What `suite` would be measured with, where all that its fields reach leaves its mark."""
+    """Return the set-up of `suite`, in which every field with an effect leaves a trace."""
     reached = {n: suite.value_of(n) for n, mark in marks_of(Suite).items() if mark == TASKS}
     made = config_of(make_tasks(4))
     content = json.dumps(reached, default=str, sort_keys=True)
@@ -109,13 +110,12 @@ def config(suite: Suite) -> CellConfig:
 
 
 def planned(suite: Suite) -> Plan:
-    """Its plan."""
     return plan_of(suite, config(suite))
 
 
 @pytest.mark.parametrize("kind", STORED)
 def test_the_ids_of_stored_sweeps_are_found_again(kind: str) -> None:
-    """A sweep that was measured before the marks is reused after them."""
+    """A sweep that was measured before the marks is reused."""
     stored = STORED[kind]
     base = {"concurrency": [2], "policies": ["passthrough"]}
     suite = Suite.model_validate(base).with_fields(stored["suite"])
@@ -127,13 +127,13 @@ def test_the_ids_of_stored_sweeps_are_found_again(kind: str) -> None:
 
 
 def test_every_field_has_its_mark_and_a_change() -> None:
-    """A field that is added without a mark, or is not walked here, fails."""
+    """A new field without a mark, or one that is not checked here, fails the test."""
     assert set(marks_of(Suite)) == set(CHANGES)
 
 
 @pytest.mark.parametrize("name", CHANGES)
 def test_a_field_changes_what_its_mark_says(name: str) -> None:
-    """The sweep's id, its cells', which cells there are, or nothing."""
+    """The change affects the sweep's id, its cells' ids, the set of cells, or nothing."""
     mark, base = marks_of(Suite)[name], BASE.with_fields(NEEDS.get(name, {}))
     changed = base.with_fields({name: CHANGES[name]})
     if name in ("benchmarks", "models"):  # of a grid, whose id has no axes
@@ -154,7 +154,8 @@ def test_a_field_changes_what_its_mark_says(name: str) -> None:
 
 @pytest.mark.parametrize("name", [n for n, mark in marks_of(Suite).items() if n != "models"])
 def test_a_grids_id_is_of_its_settings_alone(name: str) -> None:
-    """Axes, cells' fields and the run's leave it; the name and the settings change it."""
+    """Axes, fields of cells and fields of the run do not change it; the name and the settings
+    do."""
     base = Suite(models=("a", "b")).with_fields(NEEDS.get(name, {}))
     if name == "model":
         return  # a grid has `models`

@@ -1,4 +1,5 @@
-"""The length of replies: stated ones keep their ids; left out, it is of the model's context."""
+"""Tests of the length of replies: stated ones keep their ids; the default follows from the model's
+context."""
 
 from dataclasses import replace
 
@@ -15,7 +16,7 @@ from tutti.tasks.sweeps.spec import Policy, Suite, default_tokens
 
 
 def planned(suite: Suite, context_tokens: int) -> Plan:
-    """The plan of `suite` for a model with such a context."""
+    """Return the plan of `suite` for a model with this context."""
     made = config_of(make_tasks(2))
     model = Model(provider="openai", endpoint="http://a:1/v1", context_tokens=context_tokens)
     return plan_of(suite, replace(made, model=model))
@@ -33,7 +34,8 @@ def test_half_of_the_context_up_to_what_providers_take(context: int, tokens: int
 
 
 def test_a_default_is_the_cell_of_its_length() -> None:
-    """The same cells as if it were stated, and others than those of the former 96 tokens."""
+    """The cells are the same as if it were stated, and differ from those of the former 96
+    tokens."""
     left_out = planned(Suite(benchmark="gsm8k"), 8192)
     stated = planned(Suite().with_fields({"benchmark": "gsm8k", "max_tokens": 4096}), 8192)
     former = planned(Suite().with_fields({"benchmark": "gsm8k", "max_tokens": 96}), 8192)
@@ -42,7 +44,7 @@ def test_a_default_is_the_cell_of_its_length() -> None:
 
 
 def test_stdlib_keeps_its_cells() -> None:
-    """Its answers are a word, and its sweeps were measured with 96."""
+    """Answers of stdlib are one word, and its sweeps were measured with 96."""
     left_out = planned(Suite(), 8192)
     stated = planned(Suite.model_validate({"sampling": {"max_tokens": 96}}), 8192)
     assert left_out.sweep_id == stated.sweep_id
@@ -55,7 +57,8 @@ def test_a_grid_that_states_the_former_default_keeps_its_id() -> None:
 
 
 def test_the_cells_of_such_grids_are_not_the_same() -> None:
-    """They share the sweep's id and no cell: a reply of 96 tokens is not taken for a longer one."""
+    """Both grids share the sweep's id and no cell: a reply of 96 tokens is not taken for a longer
+    one."""
     grid = Suite(benchmark="gsm8k")
     ids = [
         CellIds(each, replace(config_of([]), model=None), "sweep:grid").of(
@@ -67,7 +70,8 @@ def test_the_cells_of_such_grids_are_not_the_same() -> None:
 
 
 def part_of(grid: Suite, context_tokens: int | None) -> Plan:
-    """The plan of a grid's part for a model with such a context; None: without an entry."""
+    """Return the plan of a grid's part for a model with this context; None means without an
+    entry."""
     made = config_of(make_tasks(2))
     if context_tokens is not None:
         model = Model(provider="openai", endpoint="http://a:1/v1", context_tokens=context_tokens)
@@ -83,9 +87,9 @@ CONTEXTS = st.none() | st.sampled_from([190, 192, 194, 512, 8192])
 def test_no_cell_is_of_two_lengths(
     benchmark: str, one: int | None, other: int | None, context: int | None
 ) -> None:
-    """Whatever a grid states, and whatever its id: two plans of one model and benchmark whose
-    replies may be of other lengths share neither a cell nor a sample. With one length and one id
-    they share all; a length that is stated gives most grids another id."""
+    """For any grid and id, two plans of one model and benchmark with different reply lengths share
+    neither a cell nor a sample. With one length and one id they share all; a stated length gives
+    most grids another id."""
     grid = Suite(benchmarks=(benchmark, "ifeval"), concurrency=(1, 2))
     plans = [part_of(grid.with_fields({"max_tokens": each}), context) for each in (one, other)]
     lengths = [plan.suite.sampling.reply_tokens for plan in plans]
@@ -98,7 +102,8 @@ def test_no_cell_is_of_two_lengths(
 
 
 def test_a_grid_run_the_other_way_shows_the_cells_of_its_newest_plan(catalog: Catalog) -> None:
-    """The two share a sweep; the cells of the other length are superseded, and come back."""
+    """The two share a sweep; the cells of the other length are superseded and can become current
+    again."""
     grid = Suite(benchmarks=("gsm8k", "ifeval"), policies=("passthrough",), concurrency=(1,))
     long, short = (part_of(grid.with_fields({"max_tokens": n}), 8192) for n in (None, 96))
     assert long.sweep_id == short.sweep_id

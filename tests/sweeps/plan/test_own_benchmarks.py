@@ -1,4 +1,5 @@
-"""Benchmarks of the user's own: the examples of docs/own_benchmark.md run, and are scored again."""
+"""Tests of the user's own benchmarks: the examples of docs/own_benchmark.md run and are scored
+again."""
 
 import re
 from pathlib import Path
@@ -28,7 +29,7 @@ CITIES = {"France": "Paris.", "Japan": "Tōkyō", "Peru": " Lima\n"}
 
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The page's four files in a folder, which is not the working directory."""
+    """Return a folder with the page's four files, which is not the working directory."""
     blocks = re.findall(r"```(?:json|yaml|python)\n(.*?)```", PAGE, re.DOTALL)
     made = tmp_path / "mine"
     made.mkdir()
@@ -39,7 +40,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def answer_with(reply: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let the scripted endpoint answer each prompt with `reply` of it."""
+    """Let the scripted endpoint answer each prompt with `reply(prompt)`."""
 
     async def answer(_: Any, __: web.Request, body: dict[str, Any]) -> web.StreamResponse:
         return web.json_response(completion(reply(body["messages"][-1]["content"])))
@@ -50,7 +51,8 @@ def answer_with(reply: Any, monkeypatch: pytest.MonkeyPatch) -> None:
 async def test_the_jsonl_example_is_measured(
     sweep: Sweep, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Its rows are asked with the template, compared, stored by the file's name, scored again."""
+    """The example's rows are sent with the template, compared, stored under the file's name, and
+    scored again."""
 
     def reply(prompt: str) -> str:
         country = re.search(r"capital of (\w+)\? Reply with the name of the city only\.", prompt)
@@ -72,7 +74,8 @@ async def test_the_jsonl_example_is_measured(
 async def test_the_python_example_is_measured(
     sweep: Sweep, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Its own score is stored with the file's hash; an edited score scores the stored answers."""
+    """The example's own score is stored with the file's hash; an edited score function is applied
+    to the stored answers."""
     answer_with(lambda prompt: " ".join(sorted(re.findall(r"\w+", prompt)[-3:])), monkeypatch)
     suite = read_suite(folder / "sorting.yaml")
     plan = plan_of(suite, sweep.catalog)
@@ -96,7 +99,7 @@ async def test_the_python_example_is_measured(
 async def test_a_score_that_fails_is_no_wrong_answer(
     sweep: Sweep, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The attempt has a scorer_error, with the file's line."""
+    """The attempt has a scorer_error with the file's line."""
     answer_with(lambda prompt: "a b c", monkeypatch)
     file = folder / "sorting.py"
     file.write_text(file.read_text().replace('target["words"], strict', 'target["word"], strict'))
@@ -108,7 +111,8 @@ async def test_a_score_that_fails_is_no_wrong_answer(
 
 
 def test_selection_and_trials(folder: Path, catalog: storage.Catalog) -> None:
-    """By the other fields of a row; an edited file is another task set; so is another scorer."""
+    """Tasks are selected by the other fields of a row; an edited file or another scorer is another
+    task set."""
     suite = read_suite(folder / "capitals.yaml")
     assert suite.benchmark == str(folder / "capitals.jsonl") and suite.benchmark_name == "capitals"
     asia = suite.with_fields({"where": "continent = 'Asia'"})
@@ -138,7 +142,7 @@ def test_the_folder_is_in_no_id(folder: Path, catalog: storage.Catalog) -> None:
 
 
 def test_in_a_grid_each_part_reads_its_own_file(folder: Path) -> None:
-    """The fields of `data` go to the JSONL file alone, `data.source` to the others."""
+    """The fields of `data` apply to the JSONL file only, `data.source` to the others."""
     names = (str(folder / "capitals.jsonl"), "gsm8k", str(folder / "sorting.py"))
     fields: dict[str, Any] = {"benchmarks": names, "scorer": "exact", "source": Path("data")}
     jsonl, public, python = Suite().with_fields(fields).parts()
@@ -162,13 +166,13 @@ def test_in_a_grid_each_part_reads_its_own_file(folder: Path) -> None:
     ],
 )
 def test_what_makes_no_sense_is_refused(fields: dict[str, Any], words: str) -> None:
-    """Before any file is opened."""
+    """The error is raised before any file is opened."""
     with pytest.raises(ValidationError, match=words):
         Suite().with_fields(fields)
 
 
 def test_a_missing_file_is_named(folder: Path, catalog: storage.Catalog) -> None:
-    """With where a relative path starts; a removed class in one line."""
+    """The error says where a relative path starts; a removed class is reported in one line."""
     for name in ("capitals", "sorting"):
         suite = read_suite(folder / f"{name}.yaml")
         Path(suite.benchmark).unlink()
@@ -182,7 +186,8 @@ def test_a_missing_file_is_named(folder: Path, catalog: storage.Catalog) -> None
 async def test_a_moved_file_scores_what_it_is_measured_with_again(
     sweep: Sweep, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """First the places are named where it is not; a plan of the moved file enters its new one."""
+    """First the error lists the places that were searched; a plan of the moved file stores its new
+    place."""
     answer_with(lambda prompt: "a b c", monkeypatch)
     monkeypatch.chdir(folder)  # a relative path is entered as an absolute one
     relative = Suite(benchmark="sorting.py", policies=("passthrough",), concurrency=(2,))
@@ -203,7 +208,7 @@ async def test_a_moved_file_scores_what_it_is_measured_with_again(
 async def test_a_score_that_is_gone_is_told(
     sweep: Sweep, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Stored answers of a file that now names one of tutti's scorers."""
+    """The stored answers belong to a file that now names one of tutti's scorers."""
     answer_with(lambda prompt: "a b c", monkeypatch)
     plan = plan_of(read_suite(folder / "sorting.yaml"), sweep.catalog)
     await sweep.run(plan, sweep.enter(plan))

@@ -1,4 +1,4 @@
-"""A suite file becomes a plan: what is wrong is named, and ids say what is the same."""
+"""Tests of plans from suite files: errors name the fault, and ids identify equal work."""
 
 from pathlib import Path
 from typing import Any
@@ -21,7 +21,7 @@ GRID = Suite(concurrency=(2, 8, 16), repetition={"repeats": 2})
 
 
 def refusal(path: Path, text: str) -> str:
-    """The one-line message that a suite with `text` is refused with."""
+    """Return the one-line error for a suite with `text`."""
     path.write_text(text)
     with pytest.raises(SuiteError) as failure:
         read_suite(path)
@@ -32,7 +32,7 @@ def refusal(path: Path, text: str) -> str:
 
 
 def test_a_file_that_is_no_text_is_one_message(tmp_path: Path) -> None:
-    """A folder and bytes that are not UTF-8, too."""
+    """The cases include a folder and bytes that are not UTF-8."""
     (tmp_path / "folder.yaml").mkdir()
     (tmp_path / "bytes.yaml").write_bytes(b"name: \xff\xfe")
     for path in tmp_path.iterdir():
@@ -42,7 +42,7 @@ def test_a_file_that_is_no_text_is_one_message(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("path", sorted(SUITES.glob("*.yaml")), ids=lambda path: path.stem)
 def test_our_own_suites_are_valid(path: Path) -> None:
-    """And each is called as its file; a suite is read as a night of one stage too."""
+    """Each is named as its file; a suite can also be read as a night of one stage."""
     assert read_night(path).name == path.stem
     assert is_night(path) or read_suite(path).name == path.stem
 
@@ -82,14 +82,15 @@ def test_our_own_suites_are_valid(path: Path) -> None:
 def test_a_wrong_field_is_named_with_its_value(
     tmp_path: Path, text: str, field: str, value: str
 ) -> None:
-    """File, field and value in one line; a point of the grid twice is a mistake too."""
+    """The error is one line with file, field and value; a duplicate point of the grid is an error,
+    too."""
     message = refusal(tmp_path / "s.yaml", text)
     assert f"{field}: " in message
     assert value in message
 
 
 def test_a_suite_that_is_not_there_lists_those_that_are(tmp_path: Path) -> None:
-    """A typing error is seen at once."""
+    """A typing error is therefore reported immediately."""
     (tmp_path / "demo.yaml").touch()
     with pytest.raises(SuiteError, match="no such suite; known there: demo"):
         read_suite(tmp_path / "domo.yaml")
@@ -103,12 +104,12 @@ def test_an_empty_suite_is_the_default_one(tmp_path: Path) -> None:
 
 
 def test_the_same_inputs_give_the_same_plan() -> None:
-    """So a second run finds what the first one measured."""
+    """A second run therefore reuses the results of the first."""
     assert plan_of(GRID) == plan_of(GRID)
 
 
 def test_all_ids_of_a_plan_differ() -> None:
-    """Cells by policy, concurrency and repeat; samples by cell, task and trial."""
+    """Cell ids differ by policy, concurrency and repeat, sample ids by cell, task and trial."""
     plan = plan_of(GRID.with_fields({"trials": 2}))
     samples = [sample.sample_id for cell in plan.cells for sample in cell.samples]
     assert len({cell.cell_id for cell in plan.cells}) == len(plan.cells) == 2 * 3 * 2
@@ -116,7 +117,7 @@ def test_all_ids_of_a_plan_differ() -> None:
 
 
 def test_another_concurrency_is_another_cell_of_the_same_sweep() -> None:
-    """Levels can be added later; what is measured already keeps its ids."""
+    """Levels can be added later; measured cells keep their ids."""
     few, more = plan_of(GRID), plan_of(GRID.model_copy(update={"concurrency": (2, 8, 16, 32)}))
     assert few.sweep_id == more.sweep_id
     assert {cell.cell_id for cell in few.cells} < {cell.cell_id for cell in more.cells}
@@ -127,7 +128,7 @@ def test_another_concurrency_is_another_cell_of_the_same_sweep() -> None:
     [{"temperature": 0.5}, {"max_tokens": 32}, {"max_turns": 3}, {"trials": 2}, {"command_s": 9.0}],
 )
 def test_what_decides_an_answer_changes_every_id(change: dict[str, Any]) -> None:
-    """Results under other settings are never taken for these."""
+    """Results under other settings are never reused for these."""
     before, after = plan_of(GRID), plan_of(GRID.with_fields(change))
     assert before.sweep_id != after.sweep_id
     assert not {c.cell_id for c in before.cells} & {c.cell_id for c in after.cells}
@@ -146,7 +147,8 @@ def test_the_caps_limit_changes_the_cells_under_cap_alone() -> None:
 
 
 def test_policies_alternate() -> None:
-    """ABBA within a repeat, and the other way round in the next: drift of the machine is shared."""
+    """The order is ABBA within a repeat and reversed in the next, so that drift of the machine is
+    shared."""
     order = [(cell.repeat, cell.concurrency, cell.policy[0]) for cell in plan_of(GRID).cells]
     policies = "".join(policy for *_, policy in order)
     assert policies == "pccppc" + "cppccp"
@@ -154,7 +156,7 @@ def test_policies_alternate() -> None:
 
 
 def test_every_cell_has_the_same_tasks_in_the_same_order() -> None:
-    """Shuffled by the suite's seed, so that families mix; another seed is another order."""
+    """The suite's seed shuffles them, so that families mix; another seed gives another order."""
     plan = plan_of(GRID, count=20)
     orders = {tuple(sample.task.task_id for sample in cell.samples) for cell in plan.cells}
     assert len(orders) == 1
@@ -164,7 +166,7 @@ def test_every_cell_has_the_same_tasks_in_the_same_order() -> None:
 
 
 def test_entering_a_plan_again_keeps_the_cells_state(catalog: storage.Catalog) -> None:
-    """And cells added later join the same sweep; lineage holds all their parents."""
+    """Cells added later belong to the same sweep; its lineage has all their parents."""
     plan = plan_of(GRID)
     enter_plan(plan, catalog)
     first = plan.cells[0].cell_id
@@ -184,7 +186,8 @@ def test_entering_a_plan_again_keeps_the_cells_state(catalog: storage.Catalog) -
 def test_a_cell_killed_after_its_last_commit_is_finished_when_entered_again(
     catalog: storage.Catalog,
 ) -> None:
-    """All its samples are there, so no run would ever come to say so; a part of them is not all."""
+    """All its samples are stored, so no run would set its status; with only a part of them it stays
+    unfinished."""
     plan = plan_of(GRID, count=2)
     enter_plan(plan, catalog)
     whole, part, other = plan.cells[:3]
@@ -208,7 +211,7 @@ def test_a_cell_killed_after_its_last_commit_is_finished_when_entered_again(
 
 
 def test_a_plan_is_entered_by_as_many_statements_however_large(catalog: storage.Catalog) -> None:
-    """A statement for each cell would make a thousand cells take half a minute."""
+    """One statement per cell would take half a minute for a thousand cells."""
     counts = []
     for levels in ((2, 4), tuple(range(10, 60))):
         sent: list[str] = []
@@ -226,7 +229,7 @@ def test_a_plan_is_entered_by_as_many_statements_however_large(catalog: storage.
 
 
 async def test_a_sweep_that_was_removed_is_planned_anew(sweep: Sweep) -> None:
-    """Its samples are entered again, so that what is missing of it is known to be missing."""
+    """The sweep's samples are entered again, so that its missing ones are known."""
     plan = plan_of(SUITE, 4)
     cell = sweep.enter(plan)
     await sweep.run(plan, cell)

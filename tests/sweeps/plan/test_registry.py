@@ -1,4 +1,4 @@
-"""What a model's entry says has effect in a sweep: in requests, in calls read, in what is kept."""
+"""Tests of a model entry's effect in a sweep: on requests, parsed calls, and stored data."""
 
 import json
 from typing import Any
@@ -25,7 +25,7 @@ CALL = '<tool_call>{"name": "search", "arguments": {"query": "os"}}</tool_call>'
 
 
 def plan_with(**change: Any) -> Plan:
-    """A plan of one task for the model of an entry."""
+    """Return a plan of one task for the model of an entry."""
     tasks = make_tasks(1)
     return plan_of(SUITE, config_of(tasks, model=Model(**ENTRY | change)))
 
@@ -33,7 +33,8 @@ def plan_with(**change: Any) -> Plan:
 async def test_an_entry_decides_how_its_model_is_asked(
     sweep: Sweep, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Its fields go out, calls in its text are carried out, reasoning is kept and not sent back."""
+    """The entry's fields are sent, calls in the reply's text are executed, and reasoning is stored
+    and not sent back."""
     bodies: list[dict[str, Any]] = []
     said = [
         completion(CALL, reasoning_content="I should look"),
@@ -74,7 +75,7 @@ async def test_an_entry_decides_how_its_model_is_asked(
 
 @pytest.mark.parametrize("change", [{"thinking": True}, {"dialect": "json"}, {"tools": True}])
 def test_an_entry_that_asks_otherwise_is_another_cell(change: dict[str, Any]) -> None:
-    """Nothing measured with the old one is taken for the new one's."""
+    """Results of the old entry are never reused for the new one."""
     assert plan_with(**change).cells[0].cell_id != plan_with().cells[0].cell_id
     same = plan_with(max_calls=3, prices={"prompt": 2.0})
     assert same.cells[0].cell_id == plan_with().cells[0].cell_id

@@ -1,4 +1,5 @@
-"""Ids are of what settings come to: a default may be stated or left out; files are content."""
+"""Tests that ids are computed from resolved settings: a default may be stated or left out, and
+files count by content."""
 
 import json
 from dataclasses import replace
@@ -28,12 +29,12 @@ OPTIONS_OF = [(name, each) for name in POLICIES for each in signature(POLICIES[n
 
 
 def cells_of(plan: Plan) -> list[str]:
-    """The ids of its cells."""
+    """Return the ids of its cells."""
     return [cell.cell_id for cell in plan.cells]
 
 
 def of_policy(name: str, **options: Any) -> list[str]:
-    """The ids of the cells of a policy."""
+    """Return the ids of the cells of a policy."""
     given = {"name": name, **options}
     if name == "cap":
         given.setdefault("limit", 8)
@@ -41,14 +42,13 @@ def of_policy(name: str, **options: Any) -> list[str]:
 
 
 def default_of(policy: str, option: str) -> Any:
-    """The default of a policy's option."""
     default = signature(POLICIES[policy]).parameters[option].default
     return 8 if default is Parameter.empty else default  # `cap` has the suite's
 
 
 @pytest.mark.parametrize(("policy", "option"), OPTIONS_OF)
 def test_each_option_of_a_policy_is_in_its_cells_ids(policy: str, option: str) -> None:
-    """Stated at its default it is not; with another value it is, once however it is written."""
+    """The default value is not part of the id; another value is, in one normalised form."""
     default = default_of(policy, option)
     assert of_policy(policy, **{option: default}) == of_policy(policy)
     other = not default if isinstance(default, bool) else OTHER.get(option)
@@ -62,7 +62,7 @@ def test_each_option_of_a_policy_is_in_its_cells_ids(policy: str, option: str) -
 
 
 def test_a_number_is_the_same_cell_however_it_is_written() -> None:
-    """Before, `interval_s` left out, 5 and 5.0 were three cells."""
+    """An omitted `interval_s`, 5 and 5.0 used to be three cells."""
     written: list[dict[str, Any]] = [{}, {"interval_s": 5}, {"interval_s": 5.0}]
     assert len({tuple(of_policy("thunderagent", **each)) for each in written}) == 1
     assert of_policy("thunderagent", interval_s=7) == of_policy("thunderagent", interval_s=7.0)
@@ -87,7 +87,7 @@ def test_a_number_is_the_same_cell_however_it_is_written() -> None:
 def test_an_option_of_a_wrong_type_is_refused(
     policy: str, options: dict[str, Any], words: str
 ) -> None:
-    """By the gateway, too."""
+    """The gateway refuses it, too."""
     for read in (make_policy, policy_options):
         with pytest.raises(ValueError, match=words):
             read(policy, options)
@@ -95,7 +95,7 @@ def test_an_option_of_a_wrong_type_is_refused(
 
 @pytest.mark.parametrize("name", [n for n, mark in marks_of(Suite).items() if mark != RUN])
 def test_a_field_stated_at_its_default_is_the_same_sweep(name: str) -> None:
-    """Written in the file or left out."""
+    """The field may be in the file or left out."""
     content = {"policies": ["passthrough", "cap"], "concurrency": [2]} | NEEDS.get(name, {})
     default: Any = Suite().model_dump()
     for part in places_of(Suite)[name]:
@@ -121,7 +121,7 @@ def test_a_field_stated_at_its_default_is_the_same_sweep(name: str) -> None:
 def test_what_an_omitted_field_comes_to_may_be_stated(
     needs: dict[str, Any], stated: dict[str, Any]
 ) -> None:
-    """The same sweep, the same cells, and of several models the same grid."""
+    """The sweep, the cells and, with several models, the grid are the same."""
     base = BASE.with_fields(needs)
     changed = base.with_fields(stated)
     one, other = plan_of(base, config(base)), plan_of(changed, config(base))
@@ -144,7 +144,8 @@ def test_what_an_omitted_field_comes_to_may_be_stated(
 def test_a_grid_may_state_what_its_benchmarks_have_as_their_own(
     benchmarks: tuple[str, ...], same: dict[str, str], others: dict[str, str], tmp_path: Path
 ) -> None:
-    """Of every benchmark in it that has a use for the field; before, it was another grid."""
+    """The value is that of every benchmark in the grid that uses the field; it used to be another
+    grid."""
     (tmp_path / "mine.jsonl").write_text('{"problem": "1 + 1?", "target": "2"}')
     paths = [str(tmp_path / each) if "." in each else each for each in benchmarks]
     base = BASE.with_fields({"benchmarks": paths, "models": ("a", "b")})
@@ -157,7 +158,7 @@ def test_a_grid_may_state_what_its_benchmarks_have_as_their_own(
 
 
 def test_each_field_of_a_load_and_of_parallel_thinking_is_in_ids(tmp_path: Path) -> None:
-    """A trace by its arrivals, not by its path."""
+    """A trace counts by its arrivals, not by its path."""
     first, second = tmp_path / "a.json", tmp_path / "b.json"
     for file in (first, second):
         file.write_text("[0, 1, 2, 3]")
@@ -184,7 +185,7 @@ def test_each_field_of_a_load_and_of_parallel_thinking_is_in_ids(tmp_path: Path)
 
 
 def test_replicas_of_the_entry_are_the_suites_engines() -> None:
-    """Before, an entry of two replicas reused the cells of one."""
+    """An entry of two replicas used to reuse the cells of one."""
     entry = {"provider": "vllm", "checkpoint": "w", "context_tokens": 64}
 
     def ids(replicas: int, engines: int) -> list[str]:
@@ -199,7 +200,7 @@ def test_replicas_of_the_entry_are_the_suites_engines() -> None:
 def test_the_files_that_a_command_names_are_in_ids(
     field: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """By their content; before, another `agent.py` reused the cells of the old one."""
+    """Files count by content; another `agent.py` used to reuse the cells of the old one."""
     outside = tmp_path / "outside.py"
     folder = tmp_path / "here"
     (folder / "bin").mkdir(parents=True)
@@ -226,14 +227,13 @@ def test_the_files_that_a_command_names_are_in_ids(
 
 
 def test_a_default_is_as_it_was_when_ids_began_to_leave_it_out() -> None:
-    """An id does not hold what is at its default. So a default that changes would find cells that
-    were measured with the old one: raise LOOP_VERSION, or name the old default, and store the new
-    one in stored_defaults.json."""
+    """An id does not contain default values, so a changed default would match cells that were
+    measured with the old one. Raise LOOP_VERSION, or name the old default, and store the new one in
+    stored_defaults.json."""
     assert json.loads(json.dumps(current_defaults())) == DEFAULTS
 
 
 def current_defaults() -> dict[str, dict[str, Any]]:
-    """The defaults of today."""
     suite = Suite().model_dump(mode="json")
     found: dict[str, dict[str, Any]] = {"suite": {}, "engine": {}}
     for name, place in places_of(Suite).items():

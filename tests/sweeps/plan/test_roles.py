@@ -1,4 +1,5 @@
-"""Sweeps with more than one model: judges, users and experts, their rows, roles and costs."""
+"""Tests of sweeps with more than one model: judges, users and experts, their rows, roles and
+costs."""
 
 import json
 from pathlib import Path
@@ -53,7 +54,7 @@ DOMAIN: dict[str, Any] = {
 
 @pytest.fixture
 def facts(tmp_path: Path) -> Suite:
-    """SimpleQA, which a judge scores, from a file."""
+    """Return a suite of SimpleQA, which a judge scores, from a file."""
     file = tmp_path / "facts.jsonl"
     file.write_text("".join(json.dumps(row) + "\n" for row in FACTS))
     return Suite(
@@ -68,7 +69,7 @@ def facts(tmp_path: Path) -> Suite:
 
 @pytest.fixture
 def dialogue(tmp_path: Path) -> Suite:
-    """A domain of tau2 with one task, in which somebody plays the customer."""
+    """Return a suite of a tau2 domain with one task and a simulated customer."""
     folder = tmp_path / "tau2" / "mock"
     folder.mkdir(parents=True)
     for name, content in DOMAIN.items():
@@ -85,15 +86,15 @@ def dialogue(tmp_path: Path) -> Suite:
 
 
 def plan_of(suite: Suite, catalog: storage.Catalog, **served: ServedModel) -> Plan:
-    """Its plan; every other model of it is served as `other` is, where nothing else is said."""
+    """Return its plan; every auxiliary model is served as `other` unless specified."""
     entered = enter_task_set(suite, catalog)
     roles = roles_of(suite, {name: OTHER for name in other_models(suite)} | served)
     return make_plan(suite, CellConfig(entered, "engine:1", "checkpoint:1", "pocket", roles=roles))
 
 
 def says(monkeypatch: pytest.MonkeyPatch, judge: dict[str, str] | int) -> None:
-    """The candidate repeats the question's number; the judge says what `judge` has for it, or
-    answers with that HTTP status."""
+    """Let the candidate repeat the question's number and the judge give the text of `judge` for it,
+    or respond with that HTTP status."""
 
     async def reply(_: Agent, __: web.Request, body: dict[str, Any]) -> web.StreamResponse:
         prompt = body["messages"][-1]["content"]
@@ -113,7 +114,8 @@ VERDICTS = {"0": "correct", "1": "incorrect", "2": "correct"}
 async def test_a_judge_scores_and_its_calls_are_its_own(
     sweep: Sweep, facts: Suite, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Votes are calls of role judge in the attempt's program and the cell; no part of its cost."""
+    """Votes are calls of role judge in the attempt's program and the cell, and not part of its
+    cost."""
     says(monkeypatch, VERDICTS)
     plan = plan_of(facts, sweep.catalog)
     progress = await sweep.run(plan, sweep.enter(plan))
@@ -144,7 +146,7 @@ async def test_a_judge_scores_and_its_calls_are_its_own(
 async def test_a_judge_that_is_not_reached_makes_no_answer_wrong(
     sweep: Sweep, facts: Suite, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A scorer_error, outside accuracy; scored later, by a judge that answers."""
+    """The attempt is a scorer_error, outside accuracy, and is scored later by a reachable judge."""
     says(monkeypatch, 501)
     plan = plan_of(facts, sweep.catalog)
     progress = await sweep.run(plan, sweep.enter(plan))
@@ -172,8 +174,8 @@ async def test_a_judge_that_is_not_reached_makes_no_answer_wrong(
 async def test_hle_s_judge_is_asked_by_a_schema(
     sweep: Sweep, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, refused: bool
 ) -> None:
-    """Through the gateway, without a temperature; in text where the endpoint refuses the schema.
-    What the registry's entry states is sent in place of the publisher's."""
+    """The request goes through the gateway without a temperature, and in text if the endpoint
+    refuses the schema. Values of the registry's entry replace the publisher's."""
     file, asked = tmp_path / "hle.jsonl", list[dict[str, Any]]()
     file.write_text(json.dumps({"id": "q", "question": "What is fact 0?", "answer": "4"}))
     verdict = {"extracted_final_answer": "4", "reasoning": "", "correct": "yes", "confidence": 9}
@@ -217,7 +219,8 @@ async def test_hle_s_judge_is_asked_by_a_schema(
 async def test_a_stored_sweep_is_judged_again_and_compared_with_labels(
     sweep: Sweep, facts: Suite, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    """New rows with their judge's call, flips by name; the cell's own calls stay what they were."""
+    """There are new rows with their judge's call, and flips are listed; the cell's own calls are
+    unchanged."""
     says(monkeypatch, VERDICTS)
     plan = plan_of(facts, sweep.catalog)
     await sweep.run(plan, sweep.enter(plan))
@@ -261,7 +264,7 @@ async def test_a_stored_sweep_is_judged_again_and_compared_with_labels(
 def test_what_is_no_label_is_refused_with_its_line(
     catalog: storage.Catalog, tmp_path: Path, line: str, words: str
 ) -> None:
-    """Before anything is compared."""
+    """The error is raised before anything is compared."""
     file = tmp_path / "labels.jsonl"
     file.write_text(line + "\n")
     with pytest.raises(SuiteError, match=words):
@@ -271,9 +274,9 @@ def test_what_is_no_label_is_refused_with_its_line(
 async def test_a_simulated_user_and_a_world(
     sweep: Sweep, dialogue: Suite, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The user opens and ends the dialogue, the world carries calls out, its state is scored; each
-    side's words carry the call that made them, and only the candidate's cost counts. Under `cap`
-    nobody waits for a place that a user holds."""
+    """The user opens and ends the dialogue, the world executes calls, and its state is scored. Each
+    side's messages refer to the call that made them, and only the candidate's cost counts. Under
+    `cap` no program waits for a slot that a user holds."""
 
     async def reply(_: Agent, __: web.Request, body: dict[str, Any]) -> web.StreamResponse:
         last = body["messages"][-1]
@@ -321,7 +324,7 @@ async def test_a_simulated_user_and_a_world(
 async def test_a_user_that_fails_is_nobodys_wrong_answer(
     sweep: Sweep, dialogue: Suite, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Also where the user's context is full: that is no limit of the candidate's."""
+    """This includes a full context of the user, which is no limit of the candidate."""
 
     async def reply(_: Agent, __: web.Request, body: dict[str, Any]) -> web.StreamResponse:
         return web.json_response({"error": "context length exceeded"}, status=400)
@@ -336,7 +339,7 @@ async def test_a_user_that_fails_is_nobodys_wrong_answer(
 async def test_experts_answer_for_an_orchestrator(
     sweep: Sweep, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Their calls have role expert, and are part of what the attempt cost."""
+    """The experts' calls have role expert and are part of the attempt's cost."""
 
     async def reply(_: Agent, __: web.Request, body: dict[str, Any]) -> web.StreamResponse:
         if body["model"] == "other":
@@ -360,8 +363,8 @@ async def test_experts_answer_for_an_orchestrator(
 
 
 def test_other_models_are_other_cells(catalog: storage.Catalog, facts: Suite) -> None:
-    """Another judge gives another cell of another sweep, and is among its parents; without any the
-    ids have nothing of them."""
+    """Another judge gives another cell of another sweep and is one of its parents; without
+    auxiliary models, ids are unaffected."""
     one, same = (plan_of(facts, catalog) for _ in range(2))
     other = plan_of(facts, catalog, other=ServedModel("other", "engine:3", OTHER.model))
     assert one.cells[0].cell_id == same.cells[0].cell_id
@@ -386,7 +389,7 @@ def test_other_models_are_other_cells(catalog: storage.Catalog, facts: Suite) ->
     ],
 )
 def test_a_role_that_is_missing_or_idle_is_refused(fields: dict[str, str], words: str) -> None:
-    """Before anything starts."""
+    """The error is raised before anything starts."""
     suite = Suite().with_fields(fields)
     with pytest.raises(SuiteError, match=words):
         refuse(role_faults(suite))

@@ -1,4 +1,4 @@
-"""Search over the user's own index: by any benchmark of questions, named by id or folder."""
+"""Tests of search in the user's own index: by any question benchmark, named by id or folder."""
 
 import contextlib
 import json
@@ -35,7 +35,7 @@ __all__ = ["folder"]
 async def test_an_agent_searches_while_it_answers(
     sweep: Sweep, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It is offered `search` alone; the hits come back, and the search is stored."""
+    """The only tool is `search`; the hits are returned, and the search is stored."""
     offered: list[Any] = []
 
     async def reply(_: Any, __: web.Request, body: dict[str, Any]) -> web.StreamResponse:
@@ -62,7 +62,7 @@ async def test_an_agent_searches_while_it_answers(
 
 
 def test_an_index_is_found_by_id_and_by_folder(catalog: storage.Catalog) -> None:
-    """Another name is refused with the command that builds one."""
+    """Another name is refused with the command that builds an index."""
     built = build_index([Passage("a", "text", "title")], catalog)
     index_id = json.loads((built / "manifest.json").read_text())["index_id"]
     assert find_index(index_id, catalog) == find_index(str(built), catalog) == built
@@ -74,7 +74,7 @@ def test_an_index_is_found_by_id_and_by_folder(catalog: storage.Catalog) -> None
 async def test_the_index_is_served_for_the_sweep(
     catalog: storage.Catalog, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Not that of the standard library."""
+    """The index of the standard library is not served."""
     built = build_index([Passage("a", "text", "title")], catalog)
 
     @contextlib.contextmanager
@@ -90,7 +90,7 @@ async def test_the_index_is_served_for_the_sweep(
 
 
 def test_the_pages_example_is_a_suite() -> None:
-    """The last block of docs/own_benchmark.md."""
+    """The example is the last block of docs/own_benchmark.md."""
     *_, block = re.findall(r"```yaml\n(.*?)```", PAGE, re.DOTALL)
     suite = Suite.model_validate(yaml.safe_load(block))
     assert suite.harness.search_index is not None and suite.data.scorer == "judge"
@@ -106,13 +106,13 @@ def test_the_pages_example_is_a_suite() -> None:
     ],
 )
 def test_where_it_makes_no_sense(fields: dict[str, Any], words: str) -> None:
-    """Before anything starts."""
+    """The error is raised before anything starts."""
     with pytest.raises(ValidationError, match=words):
         Suite().with_fields(fields | {"search_index": "index:1"})
 
 
 def test_tools_of_a_benchmark_are_not_mixed_with_it(tmp_path: Path) -> None:
-    """Their calls are the answer."""
+    """The benchmark's tool calls are the answer."""
     suite = suite_of(tmp_path, search_index="index:1")
     task = Task("1", {}, {}, tools=(tool("book", "Book a room.", {}),))
     tasks = TaskSet("", benchmark_named("gsm8k"), (task,))

@@ -1,4 +1,4 @@
-"""Which cells of a sweep are current: those whose ids the newest plan of their points has."""
+"""Tests of a sweep's current cells: those whose ids are in the newest plan of their points."""
 
 from itertools import permutations
 from typing import Any
@@ -28,26 +28,28 @@ PLANS: dict[str, dict[str, Any]] = {
 
 
 def plan(name: str) -> Plan:
-    """A plan of the sweep; its policies have the labels `cap`, or `cap-limit-4` and so on."""
+    """Return a plan of the sweep whose policies have the labels `cap`, or `cap-limit-4` and so
+    on."""
     return plan_of(Suite.model_validate({"concurrency": [2], **PLANS[name]}))
 
 
 def current(catalog: storage.Catalog) -> dict[str, str]:
-    """The cells that are shown: id to policy."""
+    """Return the current cells, id to policy."""
     rows = catalog.rows(sa.select(cat.cells).where(cat.cells.c.status != cat.SUPERSEDED))
     return {row["cell_id"]: row["policy"] for row in rows}
 
 
 def test_a_cell_is_superseded_whatever_its_policy_was_called(catalog: storage.Catalog) -> None:
-    """Of `cap` at 4 there are two loads: before, that of the older plan stayed beside the new one,
-    because it was called `cap-limit-4` there and `cap` here."""
+    """`cap` at 4 has two loads: the older plan's cell used to stay beside the new one, because it
+    was named `cap-limit-4` there and `cap` here."""
     enter_plan(plan("both"), catalog)
     enter_plan(plan("loaded"), catalog)
     assert current(catalog) == {plan("loaded").cells[0].cell_id: "cap"}
 
 
 def test_a_cell_is_called_as_in_the_newest_plan(catalog: storage.Catalog) -> None:
-    """Before, it kept the label of its first plan, under which a run of another does not look."""
+    """A cell used to keep the label of its first plan, which a run of another plan does not look
+    up."""
     enter_plan(plan("one"), catalog)
     enter_plan(plan("both"), catalog)
     labels = current(catalog)
@@ -59,7 +61,7 @@ def test_a_cell_is_called_as_in_the_newest_plan(catalog: storage.Catalog) -> Non
 def test_what_is_current_follows_from_the_newest_plan_alone(
     catalog: storage.Catalog, order: tuple[str, ...]
 ) -> None:
-    """Whatever was planned before it; and no cell is ever removed."""
+    """Earlier plans have no effect, and no cell is ever removed."""
     for name in order:
         enter_plan(plan(name), catalog)
     newest = plan(order[-1])
@@ -69,7 +71,7 @@ def test_what_is_current_follows_from_the_newest_plan_alone(
 
 
 def test_other_policies_and_levels_stay(catalog: storage.Catalog) -> None:
-    """Axes grow: a plan of one policy or level says nothing of the others."""
+    """Axes can grow: a plan of one policy or level does not affect the others."""
     given = {"policies": ["passthrough", CAP_8], "concurrency": [2, 4]}
     enter_plan(plan_of(Suite.model_validate(given)), catalog)
     before = current(catalog)
@@ -89,8 +91,8 @@ def test_a_probe_leaves_the_suites_other_policies_alone(catalog: storage.Catalog
 
 
 def test_what_decided_an_accuracy_is_a_policy_and_not_its_label() -> None:
-    """A cell decided against `cap` at 8 is not over where `cap` is at 4; before, it was taken so,
-    because both are called `cap`. Called `cap-limit-8`, it is the same."""
+    """A cell decided against `cap` at 8 is not finished where `cap` is at 4; it used to be, because
+    both are named `cap`. With the name `cap-limit-8`, it is the same."""
     found = []
     for policies in (["cap"], [CAP_4], [CAP_8, CAP_4]):
         given = {"policies": [*policies, "adaptive"], "stopping": {"stop_when_decided": {}}}

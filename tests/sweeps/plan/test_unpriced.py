@@ -1,4 +1,4 @@
-"""A limit in USD on a model without a price is said before anything runs."""
+"""Tests that a limit in USD for a model without a price is reported before anything runs."""
 
 from dataclasses import replace
 from typing import Any
@@ -38,7 +38,7 @@ def test_a_limit_that_can_never_be_reached_is_said(
 
 
 def test_other_models_without_a_price_are_said_too() -> None:
-    """A run's own limit counts as the suite's: a night's, for one."""
+    """A run's own limit counts as the suite's, for example a night's."""
     priced, unpriced = model(prices={"prompt": 1.0}), model()
     plan = plan_of(Suite(model="mine"), count=1)
     roles = Roles(

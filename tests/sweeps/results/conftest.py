@@ -1,4 +1,4 @@
-"""The store of reports, for the figures that they show."""
+"""Fixtures: the store of the reports' tests, for the figures that reports show."""
 
 from tests.reporting.conftest import connect_to, connection
 

@@ -1,4 +1,4 @@
-"""Intervals from aggregates, against values computed by hand or printed in tables."""
+"""Tests of intervals from aggregates, against values computed manually or printed in tables."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,5 @@
-"""Cells and families of the small store, against numbers worked out from how it was built."""
+"""Tests of cells and families of the small store, against numbers computed from its
+construction."""
 
 from collections.abc import Callable
 
@@ -72,7 +73,7 @@ def test_steps_agree_with_the_macro(
 
 
 def test_a_focus_leaves_the_connection_as_it_was(connection: DuckDBPyConnection) -> None:
-    """Its copies shadow the tables on its own connection alone."""
+    """The copies of a focus shadow the tables only on its own connection."""
     every = connection.execute("select count(*) from attempts").fetchone()
     with focus(connection, ["load"]) as focused:
         mine = focused.execute("select count(*) from attempts").fetchone()
@@ -129,7 +130,7 @@ def test_repeats_are_pooled_by_their_spread(cells: list[CellSummary]) -> None:
 
 
 def test_a_restart_within_a_bin_loses_nothing() -> None:
-    """What a restarted engine has counted since is part of the ratio, as in window_summary."""
+    """The restarted engine's counts are part of the ratio, as in window_summary."""
     with duckdb.connect() as connection:
         connection.execute(
             "create table origins as select 'c' as cell_id, timestamptz '2026-01-01' as t0; "
@@ -144,7 +145,7 @@ def test_a_restart_within_a_bin_loses_nothing() -> None:
 
 
 def test_the_client_is_no_engine(connect_to: Connect) -> None:
-    """Its samples lie beside the server's; a series is of engines alone."""
+    """The client's samples are stored beside the server's; a series contains only engines."""
     with focus(connect_to({"lag_s": 0.01}), ["s"]) as focused:
         assert len(rows_by(focused, "engine_id", SERIES_SQL, cell="s-pocket-cap-2")) == 1
 

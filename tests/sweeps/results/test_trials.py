@@ -1,4 +1,4 @@
-"""Scores of several trials a task: the same as the SQL macros', in the tables and in JSON."""
+"""Tests of scores of several trials per task: equal to the SQL macros', in tables and in JSON."""
 
 import io
 import json
@@ -17,7 +17,7 @@ from tutti.tasks.sweeps.results import summarise
 
 
 def test_the_report_agrees_with_the_macros(connection: DuckDBPyConnection) -> None:
-    """40 and 64 samples of ten tasks: 4 and 6 or 7 trials a task."""
+    """There are 40 and 64 samples of ten tasks: 4 and 6 or 7 trials per task."""
     cells = summarise(connection, "load")
     assert [scores.k for scores in cells[0].trials] == [1, 2, 3, 4]
     assert [scores.k for scores in cells[2].trials] == [1, 2, 3, 4, 5, 6, 7]
@@ -71,7 +71,8 @@ def test_one_trial_a_task_has_none(tmp_path: Path, connect_to: Connect) -> None:
 
 
 def test_votes_are_of_the_answers_that_scorers_read(tmp_path: Path) -> None:
-    """Three trials of one task, two of them right with answers that a score makes one."""
+    """There are three trials of one task, two of them correct with answers that the scorer reads as
+    equal."""
     home = build_store(tmp_path / "store", (replace(LOAD[0], samples=3, failed=False),))
     cell_id = LOAD[0].cell_id
     with storage.open_catalog(home) as catalog:

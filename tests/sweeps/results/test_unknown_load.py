@@ -1,4 +1,4 @@
-"""Cells of imports whose logs do not say how many sessions ran at once."""
+"""Tests of cells of imports whose logs lack the number of concurrent sessions."""
 
 from contextlib import closing
 from pathlib import Path
@@ -14,7 +14,7 @@ from tutti.tasks.sweeps.results.summary import load_points, summarise, with_know
 
 
 def test_the_score_is_shown_and_no_load_and_no_rate(tmp_path: Path) -> None:
-    """In tables as dashes; no finding speaks of a load."""
+    """Tables have dashes, and no finding mentions a load."""
     home = storage.Home(tmp_path / "store")
     right = {"status": "ok", "score": 1.0, "correct": True}
     found = [ImportedAttempt(Cell("r", "b", "m"), f"t{n}", outcome=right) for n in range(3)]

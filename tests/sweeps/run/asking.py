@@ -1,4 +1,4 @@
-"""A harness' program for the tests: it asks its model one question."""
+"""A harness's program for the tests, which asks its model one question."""
 
 _ASK = """\
 import json, os, urllib.request
@@ -14,5 +14,6 @@ print(%s)
 
 
 def asking(question: str, answer: str = "text") -> str:
-    """The program's source; `answer` is the expression, over the reply's `text`, that it prints."""
+    """Return the program's source; `answer` is the expression of the reply's `text` that it
+    prints."""
     return _ASK % (question, answer)

@@ -1,4 +1,5 @@
-"""Ending decided cells: in the planned order, whatever ends first, without more false alarms."""
+"""Tests of ending decided cells: in the planned order, for any order of ends, without more false
+alarms."""
 
 import heapq
 import time
@@ -17,7 +18,8 @@ HALF = dict.fromkeys(TASKS, 0.5)
 
 
 def feed(watch: AccuracyStop, samples: list[tuple[str, int, float]]) -> int | None:
-    """How many samples ended before the cell did; None where it was not ended."""
+    """Return the number of samples that ended before the cell did, or None if it was not ended
+    early."""
     for count, (task, trial, score) in enumerate(samples, start=1):
         watch.sample(task, trial, score)
         if watch.verdict() is not None:
@@ -26,7 +28,8 @@ def feed(watch: AccuracyStop, samples: list[tuple[str, int, float]]) -> int | No
 
 
 def test_it_ends_where_look_ends_and_says_how() -> None:
-    """All right against a half: better, after as many tasks as `ConfidenceSequence` needs."""
+    """All correct against one half gives better, after as many tasks as `ConfidenceSequence`
+    needs."""
     watch = AccuracyStop(HALF, TASKS, 0.02)
     count = feed(watch, [(task, 0, 1.0) for task in TASKS])
     assert count is not None and count < 50
@@ -41,14 +44,13 @@ def test_it_ends_where_look_ends_and_says_how() -> None:
 
 @pytest.mark.parametrize(("score", "word"), [(0.0, "worse"), (0.5, "the same within ±0.1")])
 def test_worse_and_the_same(score: float, word: str) -> None:
-    """The other two ends."""
     watch = AccuracyStop(HALF, TASKS, 0.1)
     assert feed(watch, [(task, 0, score) for task in TASKS]) is not None
     assert f"accuracy is {word} (" in str(watch.verdict())
 
 
 def test_what_ends_first_waits_for_its_turn() -> None:
-    """Only the complete beginning of the plan counts: the rest says nothing yet."""
+    """Only the complete beginning of the plan counts."""
     watch = AccuracyStop(HALF, TASKS, 0.02)
     assert feed(watch, [(task, 0, 1.0) for task in TASKS[1:]]) is None
     watch.sample(TASKS[0], 0, 1.0)
@@ -56,7 +58,7 @@ def test_what_ends_first_waits_for_its_turn() -> None:
 
 
 def test_a_task_counts_with_all_its_trials() -> None:
-    """Trials come in passes over the tasks; the mean is of all of them."""
+    """Trials come in passes over the tasks; the mean covers all of them."""
     planned = TASKS * 2
     watch = AccuracyStop(HALF, planned, 0.02)
     first = [(task, 0, 1.0) for task in TASKS]
@@ -70,7 +72,7 @@ def test_a_task_counts_with_all_its_trials() -> None:
 
 
 def test_tasks_that_the_reference_lacks_are_left_out() -> None:
-    """Whatever they scored, and though they never end."""
+    """The scores of such tasks have no effect, even if they never end."""
     some = {task: 0.5 for task in TASKS[::2]}
     watch = AccuracyStop(some, TASKS, 0.02)
     assert feed(watch, [(task, 0, 1.0) for task in TASKS[::2]]) is not None
@@ -79,7 +81,7 @@ def test_tasks_that_the_reference_lacks_are_left_out() -> None:
 
 
 def test_the_end_of_the_plan_is_no_early_end() -> None:
-    """A cell whose last task decides has run whole: that is not said to have ended early."""
+    """A cell whose last task decides has run completely and is not reported as ended early."""
     few = TASKS[:3]
     watch = AccuracyStop(dict.fromkeys(few, 0.5), few, 1.0)
     assert feed(watch, [(task, 0, 0.5) for task in few]) in (1, 2)
@@ -88,13 +90,14 @@ def test_the_end_of_the_plan_is_no_early_end() -> None:
 
 
 def test_scores_outside_0_to_1_are_not_judged() -> None:
-    """The bound on errors is for scores of 0 to 1; others do not break the cell either."""
+    """The error bound holds for scores from 0 to 1; other scores are ignored without an error."""
     watch = AccuracyStop(HALF, TASKS, 0.02)
     assert feed(watch, [(task, 0, 7.0) for task in TASKS]) is None
 
 
 def test_latencies_are_of_no_interest() -> None:
-    """It implements the whole of what a cell tells its watches; no margin below 0."""
+    """The watch implements the whole interface of a cell's watches; a negative margin is
+    refused."""
     watch = AccuracyStop(HALF, TASKS, 0.02)
     watch.step(99.0)
     assert watch.verdict() is None
@@ -105,7 +108,7 @@ def test_latencies_are_of_no_interest() -> None:
 @settings(max_examples=settings().max_examples // 2)
 @given(st.randoms(use_true_random=False), st.integers(1, 3))
 def test_the_order_of_ends_changes_nothing(random: Random, trials: int) -> None:
-    """Any order in which samples end gives, when all have, what the planned order gives."""
+    """Any order in which samples end gives in the end the same result as the planned order."""
     few = TASKS[:30]
     scores = {(t, n): float(random.random() < 0.9) for t in few for n in range(trials)}
     samples = [(t, n, scores[t, n]) for n in range(trials) for t in few]
@@ -121,8 +124,8 @@ def test_the_order_of_ends_changes_nothing(random: Random, trials: int) -> None:
 
 
 def test_watching_a_plan_of_10000_samples_is_quick() -> None:
-    """The same price for each, not one that grows: under a second and a half of processor time in
-    all (a fifth of a second on a quiet machine)."""
+    """The cost per sample is constant: under 1.5 s of CPU time in total (0.2 s on a quiet
+    machine)."""
     many = [f"task-{n}" for n in range(10_000)]
     random = np.random.default_rng(0)
     reference = dict.fromkeys(many, 0.5)
@@ -135,8 +138,8 @@ def test_watching_a_plan_of_10000_samples_is_quick() -> None:
 
 
 def test_slow_wrong_answers_raise_no_alarms() -> None:
-    """150 A/A cells of 40 sessions in which wrong answers take longer: at most 5 % are ended as
-    better or worse; judged as they end, far more would be."""
+    """Of 150 A/A cells of 40 sessions in which wrong answers take longer, at most 5 % are ended as
+    better or worse; judged in the order of ends, far more would be."""
     alarms = naive = 0
     for run in range(150):
         random = np.random.default_rng(run)
@@ -153,7 +156,8 @@ def test_slow_wrong_answers_raise_no_alarms() -> None:
 
 
 def in_order_of_ends(right: dict[str, float], random: np.random.Generator) -> list[str]:
-    """Tasks as they end with 40 sessions, a wrong answer taking five times as long."""
+    """Return tasks in the order of ends with 40 sessions, a wrong answer taking five times as
+    long."""
     slots, ended = [0.0] * 40, []
     for task, is_right in right.items():
         begun = heapq.heappop(slots)

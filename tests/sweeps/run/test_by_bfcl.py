@@ -1,4 +1,5 @@
-"""A sweep whose attempts BFCL's package makes (a stand-in of it), through the gateway."""
+"""Tests of a sweep whose attempts are made by BFCL's package (a fake of it), through the
+gateway."""
 
 import json
 from pathlib import Path
@@ -22,7 +23,7 @@ from tutti.tasks.sweeps.spec.suite import Suite
 async def run_bfcl(
     sweep: Sweep, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> tuple[Plan, Progress]:
-    """A sweep of one task, whose gold calls the model makes."""
+    """Run a sweep of one task, for which the model makes the gold calls."""
 
     async def reply(_: Agent, __: web.Request, body: dict[str, Any]) -> web.StreamResponse:
         return web.json_response(completion(message(GOLD, body["messages"])))
@@ -46,8 +47,8 @@ async def run_bfcl(
 async def test_the_packages_verdict_is_the_score(
     sweep: Sweep, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Every call of the turns is recorded; the score has the package's name and version, and
-    counts in `bfcl_overall`."""
+    """Every call of the turns is recorded; the score has the package's name and version and counts
+    in `bfcl_overall`."""
     _, progress = await run_bfcl(sweep, tmp_path, monkeypatch)
     assert (progress.counted, progress.correct, progress.infra) == (1, 1, 0)
     ((scorer, version, detail),) = sweep.sql("select scorer, scorer_version, detail from scores")

@@ -1,5 +1,5 @@
-"""A sweep whose attempts tutti's own harness makes: its score, whose tokens and cost are whose,
-and that it goes on where it was ended. tau2's package is a stand-in."""
+"""Tests of a sweep whose attempts are made by tutti's own harness: its score, the assignment of
+tokens and cost, and its resumption. tau2's package is a fake."""
 
 import json
 from pathlib import Path
@@ -46,8 +46,8 @@ AGENT = {
 
 @pytest.fixture
 def players(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Players:
-    """A checkout, the stand-in, and players behind the engines: `pocket` is the agent; who asks
-    `other` with tools is an expert."""
+    """Yield a checkout, the fake, and players behind the engines: `pocket` is the agent; a caller
+    of `other` with tools is an expert."""
     folder = tmp_path / "checkout" / "data" / "tau2" / "domains" / "retail"
     folder.mkdir(parents=True)
     (folder / "tasks.json").write_text(json.dumps(TASKS))
@@ -71,7 +71,7 @@ def players(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Players:
 
 
 def plan_of(catalog: storage.Catalog, folder: Path, **more: Any) -> Plan:
-    """The plan of both tasks; `other` is user, judge and expert."""
+    """Return the plan of both tasks; `other` is user, judge and expert."""
     fields: dict[str, Any] = {"benchmark": "tau2-retail", "policies": ("passthrough",)}
     fields |= {"concurrency": (2,), "data": {"source": folder / "checkout"}}
     fields |= {"roles": {"user": "other", "judge": "other"}, "limits": {"command_s": 60.0}}
@@ -84,8 +84,8 @@ def plan_of(catalog: storage.Catalog, folder: Path, **more: Any) -> Plan:
 async def test_the_harnesss_reward_is_the_score(
     sweep: Sweep, players: Players, tmp_path: Path
 ) -> None:
-    """Calls are recorded with their roles; tokens are the measured model's; the cost is without
-    user and judge, whose cost the budget counts."""
+    """Calls are recorded with their roles; tokens are the measured model's; the cost excludes user
+    and judge, whose cost counts towards the budget."""
     plan = plan_of(sweep.catalog, tmp_path, repetition={"trials": 2})
     progress = await sweep.run(plan, sweep.enter(plan))
     assert (progress.counted, progress.correct, progress.infra) == (4, 4, 0)
@@ -111,8 +111,8 @@ async def test_the_harnesss_reward_is_the_score(
 async def test_experts_are_the_attempts_cost(
     sweep: Sweep, players: Players, tmp_path: Path
 ) -> None:
-    """A suite names an agent and a benchmark of the harness together; the price of an expert is
-    the attempt's, its tokens are not."""
+    """A suite names an agent and a benchmark of the harness together; the cost of an expert is part
+    of the attempt's, its tokens are not."""
     file = tmp_path / "agent.yaml"
     file.write_text(json.dumps(AGENT))
     roles = {"user": "other", "judge": "other", "agent": str(file), "experts": {"strong": "other"}}
@@ -135,7 +135,7 @@ async def test_experts_are_the_attempts_cost(
 async def test_a_failing_user_is_no_wrong_answer(
     sweep: Sweep, players: Players, tmp_path: Path
 ) -> None:
-    """The attempt is an infra_error, and the next run makes those that are missing."""
+    """The attempt is an infra_error, and the next run makes the missing ones."""
     plan = plan_of(sweep.catalog, tmp_path, limits={"command_s": 60.0, "max_attempts": 1})
     players.odd["user"] = "overloaded"
     cell = sweep.enter(plan)

@@ -1,4 +1,4 @@
-"""A cell under control: paused, out of budget or time, watched, in open loop."""
+"""Tests of controlling a cell: paused, out of budget or time, watched, in open loop."""
 
 import asyncio
 import threading
@@ -29,12 +29,12 @@ CODES = "select reason_code, reason_value, reason_reference from cells order by 
 
 
 def plan_with(count: int = 6, **change: Any) -> Plan:
-    """A plan of the small suite with other keys."""
+    """Return a plan of the small suite with other keys."""
     return plan_of(SUITE.with_fields(change), count)
 
 
 async def test_a_budget_ends_the_run_and_the_next_goes_on(sweep: Sweep) -> None:
-    """What runs is finished, nothing is lost, and the rest is there to run."""
+    """Running attempts are finished, nothing is lost, and the rest can be run."""
     plan = plan_with(12, concurrency=(2,))
     cell = sweep.enter(plan)
     lease = leases.acquire(sweep.catalog, plan.sweep_id, seconds=0)
@@ -55,7 +55,7 @@ async def test_a_budget_ends_the_run_and_the_next_goes_on(sweep: Sweep) -> None:
 
 
 async def test_a_budget_that_cannot_be_counted_ends_the_run(sweep: Sweep) -> None:
-    """The endpoint has prices and reports no usage: what is in flight ends, and no more begins."""
+    """The endpoint has prices and reports no usage: attempts in flight end, and no more start."""
 
     async def silent(_: web.Request, body: dict[str, Any]) -> web.Response:
         sweep.agent.asked.append("silent")
@@ -76,7 +76,7 @@ async def test_a_budget_that_cannot_be_counted_ends_the_run(sweep: Sweep) -> Non
 
 
 async def test_a_nights_budget_ends_the_run_of_a_stage(sweep: Sweep) -> None:
-    """Whatever the stage's own leaves."""
+    """The stage's own budget does not matter."""
     plan = plan_with(40, concurrency=(2,))
     cell = sweep.enter(plan)
     lease = leases.acquire(sweep.catalog, plan.sweep_id, seconds=0)
@@ -90,7 +90,8 @@ async def test_a_nights_budget_ends_the_run_of_a_stage(sweep: Sweep) -> None:
 
 
 def test_what_an_unpriced_model_costs_does_not_end_a_run() -> None:
-    """It was said before the run; what else is unknown ends it, in a part or in the whole."""
+    """The missing price is reported before the run; any other unknown cost ends it, in a part or in
+    total."""
     whole = BudgetTracker(Budget(usd=1))
     part = BudgetTracker(Budget(), whole)
     part.add(Cost(0.25, 3), is_priced=False)
@@ -103,7 +104,7 @@ def test_what_an_unpriced_model_costs_does_not_end_a_run() -> None:
 
 
 def test_a_budget_of_time_is_spent_by_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    """On a clock that never goes back."""
+    """A budget of time is measured on a monotonic clock."""
     now = [100.0]
     monkeypatch.setattr("tutti.tasks.sweeps.run.budget.time.monotonic", lambda: now[0])
     spending = BudgetTracker(Budget(minutes=2))
@@ -116,7 +117,7 @@ def test_a_budget_of_time_is_spent_by_time(monkeypatch: pytest.MonkeyPatch) -> N
 async def test_a_paused_sweep_gives_out_nothing_until_it_goes_on(
     sweep: Sweep, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Engine and gateway stay; what runs is finished."""
+    """Engine and gateway keep running; running attempts are finished."""
     monkeypatch.setattr("tutti.tasks.sweeps.run.runner.WATCH_S", 0.02)
     gate = asyncio.Event()
     plan = plan_with(6, concurrency=(2,))
@@ -143,7 +144,7 @@ async def test_a_paused_sweep_gives_out_nothing_until_it_goes_on(
 
 
 def set_paused(sweep: Sweep, at: Any) -> None:
-    """As `tutti sweep pause` and `resume` do."""
+    """Pause or resume as `tutti sweep pause` and `resume` do."""
     with sweep.catalog.transaction() as connection:
         connection.execute(sa.update(cat.sweeps).values(paused_at=at))
 
@@ -151,7 +152,8 @@ def set_paused(sweep: Sweep, at: Any) -> None:
 async def test_a_cell_ends_when_its_time_is_over(
     sweep: Sweep, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """With what it has by then; it is not run again, and the next plan without a limit goes on."""
+    """The cell keeps its results and is not run again; the next plan without a limit continues
+    it."""
     monkeypatch.setattr("tutti.tasks.sweeps.run.runner.WATCH_S", 0.02)
 
     async def slow(_: web.Request, body: dict[str, Any]) -> web.Response:
@@ -169,7 +171,7 @@ async def test_a_cell_ends_when_its_time_is_over(
 
 
 async def test_an_over_saturated_cell_ends_early_and_stays_so(sweep: Sweep) -> None:
-    """A result: not run again under that limit, but under a higher one."""
+    """The end is a result: the cell is not run again under that limit, but under a higher one."""
 
     async def slow(_: web.Request, body: dict[str, Any]) -> web.Response:
         await asyncio.sleep(0.02)
@@ -193,7 +195,7 @@ async def test_an_over_saturated_cell_ends_early_and_stays_so(sweep: Sweep) -> N
 
 
 async def test_a_cell_ends_once_its_accuracy_is_decided(sweep: Sweep) -> None:
-    """Against the first policy's cell of its level; that one runs to its end."""
+    """The reference is the first policy's cell of its level, which runs to its end."""
     plan = plan_with(
         200, concurrency=(8,), policies=("passthrough", "cap"), stop_when_decided={"margin": 0.01}
     )
@@ -221,7 +223,7 @@ async def test_a_cell_ends_once_its_accuracy_is_decided(sweep: Sweep) -> None:
 
 
 async def test_an_open_loop_starts_samples_when_they_are_due(sweep: Sweep) -> None:
-    """Whether or not others have ended; when each was due is in the store."""
+    """Other attempts need not have ended; the due time of each is stored."""
     gate = asyncio.Event()
     plan = plan_with(6, concurrency=(2,), load={"kind": "poisson", "session_s": 0.2})
     cell = sweep.enter(plan)
@@ -239,7 +241,7 @@ async def test_an_open_loop_starts_samples_when_they_are_due(sweep: Sweep) -> No
 async def test_the_rest_of_an_open_loop_is_due_from_when_the_cell_goes_on(
     sweep: Sweep, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As far apart as before; the hour before the first of them is over."""
+    """The intervals are unchanged, and the hour before the first of them is skipped."""
     monkeypatch.setattr(Load, "due_times", lambda *_: [0.0, 0.0, 3600.0, 3600.01])
     plan = plan_with(4, concurrency=(2,), load={"kind": "poisson", "session_s": 0.2})
     cell = sweep.enter(plan)
@@ -253,7 +255,7 @@ async def test_the_rest_of_an_open_loop_is_due_from_when_the_cell_goes_on(
 
 
 async def test_a_later_attempt_is_due_at_no_time_of_the_schedule(sweep: Sweep) -> None:
-    """It is made when the one before it has failed, so it is not late."""
+    """A later attempt starts when the previous attempt has failed, so it is not late."""
     plan = plan_with(2, concurrency=(2,), load={"kind": "poisson", "session_s": 0.01})
     sweep.agent.odd = {"what is 0 + 1": [501]}
     assert (await sweep.run(plan, sweep.enter(plan))).done == 2
@@ -262,7 +264,7 @@ async def test_a_later_attempt_is_due_at_no_time_of_the_schedule(sweep: Sweep) -
 
 
 async def test_how_late_the_client_was_is_in_the_store(sweep: Sweep) -> None:
-    """Once a second while a cell runs: lateness, CPU, sessions."""
+    """There is one sample per second while a cell runs: lateness, CPU, sessions."""
     gate = asyncio.Event()
     plan = plan_with(2, concurrency=(2,))
     sweep.agent.odd = {"what is 0 + 1": [gate], "what is 1 + 1": [gate]}
@@ -279,7 +281,7 @@ async def test_how_late_the_client_was_is_in_the_store(sweep: Sweep) -> None:
 
 @pytest.mark.parametrize("status", [400, 401, 403, 404, 422])
 async def test_an_endpoint_that_refuses_all_ends_the_run(sweep: Sweep, status: int) -> None:
-    """Nobody is asked three times what nobody may ask; the message says what to mend."""
+    """The refused call is not made three times; the message says how to fix it."""
 
     async def refuse(_: web.Request, body: dict[str, Any]) -> web.Response:
         sweep.agent.asked.append("refused")
@@ -296,7 +298,7 @@ async def test_an_endpoint_that_refuses_all_ends_the_run(sweep: Sweep, status: i
 
 
 async def test_one_refusal_does_not_end_a_run_that_is_answered(sweep: Sweep) -> None:
-    """It is no reason to ask the same again, nor to give the others up."""
+    """The refused call is not repeated, and the others continue."""
     plan = plan_with(6)
     sweep.agent.odd = {"what is 1 + 1": [404]}
     progress = await sweep.run(plan, sweep.enter(plan))
@@ -304,7 +306,8 @@ async def test_one_refusal_does_not_end_a_run_that_is_answered(sweep: Sweep) -> 
 
 
 async def test_a_rejected_request_is_the_models_own_outcome(sweep: Sweep) -> None:
-    """The endpoint answers the others: it is no infrastructure error, and is sent once."""
+    """The endpoint answers other requests, so it is no infrastructure error, and the request is
+    sent once."""
     plan = plan_with(6, concurrency=(1,))
     sweep.agent.odd = {"what is 5 + 1": [400] * 9, "what is 3 + 1": [422] * 9}
     progress = await sweep.run(plan, sweep.enter(plan))
@@ -323,7 +326,7 @@ async def test_a_rejected_request_is_the_models_own_outcome(sweep: Sweep) -> Non
 async def test_a_pause_is_no_part_of_a_cells_time(
     sweep: Sweep, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Nor of its window: it stands in the store where it began."""
+    """A pause is not part of the cell's window either: its start is stored."""
     monkeypatch.setattr("tutti.tasks.sweeps.run.runner.WATCH_S", 0.02)
     plan = plan_with(6, max_cell_s=2.0)
     cell = sweep.enter(plan)
@@ -338,7 +341,7 @@ async def test_a_pause_is_no_part_of_a_cells_time(
 
 
 async def test_who_lost_the_lease_says_nothing_of_the_cell(sweep: Sweep) -> None:
-    """A process that was thought dead and wakes up leaves the new holder's word."""
+    """A process that was taken for dead and resumes does not change the new holder's status."""
     gate = asyncio.Event()
     plan = plan_with(6)
     cell = sweep.enter(plan)
@@ -359,7 +362,7 @@ async def test_who_lost_the_lease_says_nothing_of_the_cell(sweep: Sweep) -> None
 async def test_one_failed_look_does_not_end_a_run(
     sweep: Sweep, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A catalog that is locked for a moment is looked at again."""
+    """A catalog that is locked for a moment is read again."""
     looks: list[int] = []
 
     def failing(*_: object) -> bool:
@@ -380,7 +383,7 @@ async def test_one_failed_look_does_not_end_a_run(
 async def test_no_writer_is_left_where_an_engine_does_not_answer(
     sweep: Sweep, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It would hold the store open for the life of the process."""
+    """A remaining writer would keep the store open for the lifetime of the process."""
 
     def fails() -> None:
         raise EngineFailed("busy")

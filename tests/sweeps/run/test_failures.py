@@ -1,4 +1,5 @@
-"""Failed attempts: which are made again, which are the model's, and when a cell is given up."""
+"""Tests of failed attempts: those that are repeated, those that count as the model's, and cells
+that are given up."""
 
 import pytest
 
@@ -26,7 +27,7 @@ def test_what_would_fail_again_is_not_made_again(status: int | None, final: bool
 
 @pytest.mark.parametrize("status", [400, 413, 422])
 def test_a_rejection_is_void_until_another_request_was_answered(status: int) -> None:
-    """A wrong field of the set-up rejects everything: that is nobody's wrong answer."""
+    """A wrong field of the set-up rejects every request, which is not a wrong answer."""
     failures = Failures(answered=False)
     done = failed(status)
     failures.settle(done)
@@ -45,7 +46,7 @@ def test_other_failures_stay_infrastructure() -> None:
 
 
 def test_a_cell_is_given_up_after_so_many_that_fail_alike() -> None:
-    """With the message of the last one; a dead endpoint is not asked by every sample."""
+    """The message is that of the last failure; a dead endpoint is not called by every sample."""
     failures = Failures(answered=False)
     for _ in range(ALIKE_AT_MOST - 1):
         failures.is_final(failed(None))
@@ -54,7 +55,7 @@ def test_a_cell_is_given_up_after_so_many_that_fail_alike() -> None:
 
 
 def test_what_is_to_be_corrected_is_named() -> None:
-    """Where a tool's server is gone, not the model's entry."""
+    """If a tool's server is unreachable, the message names it and not the model's entry."""
     failures = Failures(answered=False)
     done = failed(None, "tool_unavailable")
     with pytest.raises(EngineFailed, match="Correct the tool's server, then run"):

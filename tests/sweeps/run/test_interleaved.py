@@ -1,4 +1,5 @@
-"""Several models of one grid: one after another, or level by level with all of them up."""
+"""Tests of several models of one grid: one after another, or level by level with all of them
+running."""
 
 import json
 from collections.abc import AsyncIterator
@@ -27,7 +28,7 @@ ROWS = [{"question": f"What is {i} + 1?", "answer": f"#### {i + 1}"} for i in ra
 
 @pytest.fixture
 def suite(tmp_path: Path) -> Suite:
-    """Two models at two levels of a small GSM8K."""
+    """Return two models at two levels of a small GSM8K."""
     folder = tmp_path / "gsm8k"
     folder.mkdir()
     (folder / "test.jsonl").write_text("".join(json.dumps(row) + "\n" for row in ROWS))
@@ -44,7 +45,7 @@ def suite(tmp_path: Path) -> Suite:
 
 @asynccontextmanager
 async def registry(tmp_path: Path, *names: str) -> AsyncIterator[Path]:
-    """A models.yaml of endpoints that answer."""
+    """Yield a models.yaml of working endpoints."""
     async with TestServer(EngineDouble().application()) as server:
         common: dict[str, Any] = {"provider": "openai", "context_tokens": 4096}
         common |= {"api_key_env": None, "endpoint": str(server.make_url("/v1"))}
@@ -55,7 +56,7 @@ async def registry(tmp_path: Path, *names: str) -> AsyncIterator[Path]:
 
 
 async def test_endpoints_alternate_level_by_level(tmp_path: Path, suite: Suite) -> None:
-    """Through two gateways at once: no model has all its cells before the other begins."""
+    """Two gateways run at once, and the models' cells alternate."""
     with storage.open_catalog(storage.Home(tmp_path / "store")) as catalog:
         async with registry(tmp_path, "a", "b") as models:
             run = Run(catalog, "run:1", StageLog())
@@ -74,7 +75,7 @@ async def test_endpoints_alternate_level_by_level(tmp_path: Path, suite: Suite) 
 
 
 def test_engines_of_this_machine_take_turns_unless_asked(tmp_path: Path, suite: Suite) -> None:
-    """One engine at a time is what a laptop has room for."""
+    """A laptop has room for one engine at a time."""
     file = tmp_path / "models.yaml"
     engine = {"kv_blocks": 8, "max_sequences": 4, "max_batched_tokens": 64}
     entry: dict[str, Any] = {"provider": "vllm", "checkpoint": str(tmp_path), "context_tokens": 64}

@@ -1,4 +1,5 @@
-"""Attempts that take far longer than the others: cut where asked, waited for otherwise."""
+"""Tests of attempts that take far longer than the others: cut if configured, waited for
+otherwise."""
 
 import asyncio
 from dataclasses import replace
@@ -21,7 +22,7 @@ def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 async def run_with(sweep: Sweep, count: int, stuck: int, **more: Any) -> Any:
-    """A cell whose first tasks never end, within a bound."""
+    """Run a cell whose first tasks never end, within a time limit."""
     plan = plan_of(SUITE.with_fields({"concurrency": (count,)}), count)
     cell = sweep.enter(plan)
     sweep.agent.odd = {f"what is {i} + 1": [asyncio.Event()] * 9 for i in range(stuck)}
@@ -31,7 +32,8 @@ async def run_with(sweep: Sweep, count: int, stuck: int, **more: Any) -> Any:
 
 
 async def test_the_last_attempts_are_cut_and_are_no_wrong_answers(sweep: Sweep) -> None:
-    """They are `cancelled`, count nowhere, and the cell is over: nothing of it runs again."""
+    """Cut attempts are `cancelled` and count nowhere, and the cell is finished: no part of it runs
+    again."""
     progress, _, _ = await run_with(sweep, 20, 1, late_factor=50.0)
     assert progress.done == 19 and "times the median" in progress.reason
     assert sweep.sql(CELLS) == [("ended_early", "late", 50.0)]
@@ -81,7 +83,7 @@ async def test_a_session_that_ends_while_its_work_is_cut_ends(
 
 
 async def test_an_error_of_the_work_is_the_sessions() -> None:
-    """It ends the run, as without a limit."""
+    """The error ends the run, as without a limit."""
 
     async def failing() -> None:
         raise ValueError("the store is full")

@@ -1,4 +1,5 @@
-"""Ending over-saturated cells: sure ones end, those at the limit do not, whatever steps share."""
+"""Tests of ending over-saturated cells: certain ones end, those at the limit do not, for any
+correlation of steps."""
 
 import math
 
@@ -17,7 +18,7 @@ from tutti.tasks.sweeps.run.early_stop import (
 
 
 def steps_until_the_end(latencies_s: list[float], slots: int = 4) -> int | None:
-    """How many steps a watched cell made; None where it was not ended."""
+    """Return the number of steps of a watched cell, or None if it was not ended early."""
     watch = LatencyStop(2.0, slots)
     for count, latency_s in enumerate(latencies_s, start=1):
         watch.step(latency_s)
@@ -27,7 +28,7 @@ def steps_until_the_end(latencies_s: list[float], slots: int = 4) -> int | None:
 
 
 def test_a_cell_far_above_the_limit_ends_and_says_why() -> None:
-    """In words and numbers, of the steps after each session's first."""
+    """The reason has text and numbers, for the steps after each session's first."""
     watch = LatencyStop(2.0, slots=4)
     for latency_s in [9.0] * 4 + [1.0, 3.0] * 200:
         watch.step(latency_s)
@@ -41,30 +42,31 @@ def test_a_cell_far_above_the_limit_ends_and_says_why() -> None:
 
 
 def test_a_step_at_the_limit_is_not_above_it() -> None:
-    """Nor are latencies below it, however many."""
+    """No number of latencies below the limit ends the cell."""
     assert steps_until_the_end([2.0] * 5_000) is None
 
 
 def test_the_first_step_of_each_session_is_left_out() -> None:
-    """All begin at once on an empty engine: that is no load to come."""
+    """All sessions start at once on an empty engine, which is not representative."""
     assert steps_until_the_end([99.0] * 300 + [1.0] * 5_000, slots=300) is None
     assert steps_until_the_end([99.0] * 5_000, slots=300) is not None
 
 
 def test_a_batch_is_four_steps_of_each_session() -> None:
-    """Two batches above the limit are sure: 20 first steps, and 2 x 4 x 20."""
+    """Two batches above the limit are sufficient: 20 first steps, and 2 x 4 x 20."""
     assert steps_until_the_end([99.0] * 5_000, slots=20) == 20 + 2 * 4 * 20
 
 
 def test_scores_are_of_no_interest() -> None:
-    """It implements the whole of what a cell tells its watches."""
+    """The watch implements the whole interface of a cell's watches."""
     watch = LatencyStop(2.0)
     watch.sample("task", 0, 0.0)
     assert watch.verdict() is None
 
 
 def test_the_capital_by_hand() -> None:
-    """Ends at the batch whose product of (1 + bet (share - TAIL)), averaged, reaches 20."""
+    """The cell ends at the batch where the averaged product of (1 + bet (share - TAIL)) reaches
+    20."""
     shares = [0.3, 0.0, 0.3, 0.5, 0.2, 0.5, 0.3, 0.6]
     size = max(LEAST_STEPS, ROUNDS * 10)
     capital = [
@@ -83,7 +85,7 @@ def test_the_capital_by_hand() -> None:
 @settings(max_examples=settings().max_examples // 2)
 @given(st.integers(1, 64), st.integers(0, 2**32 - 1))
 def test_a_share_within_what_is_allowed_never_ends_a_cell(slots: int, seed: int) -> None:
-    """Every batch with a twentieth of its steps or less above the limit, wherever in it."""
+    """Every batch has at most a twentieth of its steps above the limit, at any positions."""
     random = np.random.default_rng(seed)
     size = max(LEAST_STEPS, ROUNDS * slots)
     steps: list[float] = [1.0] * slots
@@ -95,8 +97,8 @@ def test_a_share_within_what_is_allowed_never_ends_a_cell(slots: int, seed: int)
 
 
 def test_cells_at_the_limit_are_seldom_ended() -> None:
-    """300 cells whose true p95 is the limit, with spells in which neighbours are alike; counted
-    one by one such steps would alarm far more often."""
+    """There are 300 cells whose true p95 is the limit, with runs of similar neighbours; counted one
+    by one, such steps would alarm far more often."""
     alarms = naive = 0
     slots, memory = 8, 8.0
     for run in range(300):
@@ -114,6 +116,6 @@ def test_cells_at_the_limit_are_seldom_ended() -> None:
 
 @pytest.mark.parametrize(("limit_s", "slots"), [(0.0, 1), (-1.0, 1), (math.nan, 1), (1.0, 0)])
 def test_refusals(limit_s: float, slots: int) -> None:
-    """No limit, no slots."""
+    """Errors are raised for no limit and no slots."""
     with pytest.raises(ValueError, match="above 0"):
         LatencyStop(limit_s, slots)

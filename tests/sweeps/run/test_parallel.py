@@ -1,4 +1,5 @@
-"""Parallel thinking in a sweep: its calls, tokens and cost are the attempt's, with roles apart."""
+"""Tests of parallel thinking in a sweep: its calls, tokens and cost are the attempt's, with
+separate roles."""
 
 import re
 from pathlib import Path
@@ -20,7 +21,7 @@ from tutti.tasks.sweeps.spec import Suite
 async def test_k_solutions_and_one_answer(
     combine: str, sweep: Sweep, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Only one of the three seeds of a row is right; who combines them finds it."""
+    """Only one of the three seeds of a row is correct, and the combining call selects it."""
     seeds: dict[str, list[int]] = {}
 
     async def reply(_: Agent, __: web.Request, body: dict[str, Any]) -> web.Response:

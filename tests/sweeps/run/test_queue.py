@@ -1,4 +1,4 @@
-"""Who gives out samples: once each, in order, when due; paused, closed."""
+"""Tests of the sample queue: each sample once, in order, when due; pausing and closing."""
 
 import asyncio
 from datetime import UTC, datetime
@@ -20,12 +20,12 @@ TASK = make_tasks(1)[0]
 
 
 def samples(count: int) -> list[Sample]:
-    """So many, told apart by their trial."""
+    """Return `count` samples that differ by their trial."""
     return [Sample(f"s{trial}", TASK, trial) for trial in range(count)]
 
 
 async def all_of(tap: SampleQueue, sessions: int) -> list[DueSample]:
-    """What so many sessions are given, in order."""
+    """Return the samples that `sessions` sessions get, in order."""
     given: list[DueSample] = []
 
     async def session() -> None:
@@ -40,7 +40,8 @@ async def all_of(tap: SampleQueue, sessions: int) -> list[DueSample]:
 @settings(max_examples=settings().max_examples // 3, deadline=None)
 @given(st.integers(0, 30), st.integers(1, 8), st.integers(0, 40))
 def test_each_sample_is_given_once_and_in_order(count: int, sessions: int, close_at: int) -> None:
-    """Whoever asks, also where it is closed on the way: then those before it, and no others."""
+    """This holds for any sessions; if the queue is closed meanwhile, exactly the earlier samples
+    are given."""
 
     async def work() -> None:
         tap = SampleQueue(samples(count))
@@ -65,7 +66,7 @@ def test_each_sample_is_given_once_and_in_order(count: int, sessions: int, close
 
 
 def test_samples_are_given_when_they_are_due() -> None:
-    """Not before; and what is late is given at once, with the time at which it was due."""
+    """No sample is given earlier; a late one is given at once with its due time."""
 
     async def work() -> None:
         before = datetime.now(UTC)
@@ -85,7 +86,7 @@ def test_samples_are_given_when_they_are_due() -> None:
 
 
 def test_a_pause_moves_what_is_due() -> None:
-    """Nothing is given meanwhile, and nothing is late because of it."""
+    """No sample is given meanwhile, and none is late because of the pause."""
 
     async def work() -> None:
         tap = SampleQueue(samples(2), [0.0, 10.0])
@@ -110,7 +111,7 @@ def test_a_pause_moves_what_is_due() -> None:
 async def test_what_is_due_after_a_pause_is_given_as_much_later(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Not at once when it goes on, and then at its time, by the loop's clock."""
+    """The sample is given at its shifted time by the loop's clock, not at once."""
     loop, ahead = asyncio.get_running_loop(), [0.0]
     real = loop.time
     monkeypatch.setattr(loop, "time", lambda: real() + ahead[0])
@@ -130,7 +131,8 @@ async def test_what_is_due_after_a_pause_is_given_as_much_later(
 
 
 async def test_closing_ends_those_who_wait() -> None:
-    """For a sample that is due in an hour, in a pause, for their turn in a ramp."""
+    """The sessions wait for a sample that is due in an hour, in a pause, or for their turn in a
+    ramp."""
     for paused in (False, True):
         tap = SampleQueue(samples(2), [3600.0, 3600.0])
         if paused:
@@ -145,7 +147,7 @@ async def test_closing_ends_those_who_wait() -> None:
 
 
 async def test_who_waits_for_its_turn_in_a_ramp_ends_with_the_samples() -> None:
-    """Sessions that come too late have nothing to wait for."""
+    """Sessions that start too late have nothing to wait for."""
     tap = SampleQueue(samples(1))
     late = asyncio.create_task(tap.until(3600))
     await all_of(tap, 1)

@@ -1,4 +1,5 @@
-"""Reasoning in a reply's text through a whole sweep: what is scored, stored and scored again."""
+"""Tests of reasoning in a reply's text through a whole sweep: the scored, stored and rescored
+text."""
 
 import json
 from collections.abc import Mapping
@@ -26,7 +27,8 @@ THOUGHT, UNFINISHED = "<think>x</think>Paris", "<think>so it is Paris"
 async def measured(
     sweep: Sweep, folder: Path, monkeypatch: pytest.MonkeyPatch, said: Any, **fields: Any
 ) -> Plan:
-    """One question, whose answer is Paris, by the scorer `exact`, and what the model says."""
+    """Measure one question with answer Paris, scorer `exact` and the reply `said`, and return the
+    plan."""
     bodies: list[Mapping[str, Any]] = []
 
     async def reply(_: Agent, __: web.Request, body: dict[str, Any]) -> web.Response:
@@ -71,7 +73,8 @@ async def test_what_of_a_reply_is_scored(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """The reply; its reasoning is in `messages.reasoning`. Scored again, nothing flips."""
+    """The reply without reasoning is scored, and its reasoning is in `messages.reasoning`. Scored
+    again, nothing flips."""
     plan = await measured(sweep, tmp_path, monkeypatch, said, reasoning=setting)
     assert sweep.sql("select correct, answer from attempts") == [(correct, answer)]
     stored = sweep.sql("select content, reasoning from messages where call_id is not null")
@@ -89,7 +92,7 @@ PROGRAM = asking("Of France?", 'text.partition("<think>")[2].partition("<")[0]')
 async def test_a_harness_may_have_its_answer_from_the_reasoning(
     reasoning: str | None, sweep: Sweep, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Scored again, it is what the harness gave; before, it was lost."""
+    """Scored again, the harness's answer is used; it used to be lost."""
     program = tmp_path / "program.py"
     program.write_text(PROGRAM)
     command, said = f"{{python}} {program}", "<think>Paris</think>I said it."
@@ -103,8 +106,8 @@ async def test_a_harness_may_have_its_answer_from_the_reasoning(
 async def test_stored_texts_are_separated_when_they_are_scored_again_or_compared(
     sweep: Sweep, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Texts of a sweep that left them whole: by its own setting they stay; by another they are
-    read anew. An arena's judge sees the reply alone."""
+    """The sweep left the texts whole: by its own setting they stay; by another they are parsed
+    again. An arena's judge sees only the reply."""
     plan = await measured(sweep, tmp_path, monkeypatch, THOUGHT, reasoning="off")
     assert (await rescore(plan.sweep_id, sweep.catalog)).flipped == []
     found = await rescore(plan.sweep_id, sweep.catalog, ScoringRequest(reasoning="auto"))
@@ -131,7 +134,7 @@ async def test_what_an_unfinished_thought_says_is_no_answer_of_a_stored_text(
 
 
 def test_the_setting_is_in_the_sweeps_id_and_its_default_is_not() -> None:
-    """`off` of a YAML file is false there."""
+    """`off` in a YAML file is read as false."""
     plain = config_of([])
     ids = [
         sweep_id_of(Suite.model_validate({"sampling": sampling}), plain)

@@ -1,4 +1,5 @@
-"""An engine that dies in a cell is started again, as often as the suite says; then the run ends."""
+"""Tests that an engine that dies in a cell is restarted as often as the suite permits, and then the
+run ends."""
 
 from pathlib import Path
 from types import SimpleNamespace
@@ -22,7 +23,7 @@ DEATH = "the engine died while serving (exit code -9); its log says:\nnothing"
 
 
 def suite_of(tmp_path: Path, **execution: Any) -> Suite:
-    """One cell of a small GSM8K."""
+    """Return one cell of a small GSM8K."""
     folder = tmp_path / "gsm8k"
     folder.mkdir()
     (folder / "test.jsonl").write_text('{"question": "1 + 1?", "answer": "#### 2"}\n')
@@ -41,7 +42,7 @@ def suite_of(tmp_path: Path, **execution: Any) -> Suite:
 async def measured(
     tmp_path: Path, suite: Suite, monkeypatch: pytest.MonkeyPatch, deaths: int
 ) -> Any:
-    """Run the suite with an engine that dies so often; returns its home and what was restarted."""
+    """Run the suite with an engine that dies `deaths` times; return its home and the restarts."""
     restart = Deployment.restart
     seen = SimpleNamespace(deaths=0, restarts=0)
 
@@ -70,7 +71,7 @@ async def measured(
 async def test_a_reason_with_square_brackets_is_no_markup(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """An endpoint's error page is part of the reason: it is shown as it is."""
+    """An endpoint's error page is part of the reason and is shown unchanged."""
     monkeypatch.setattr(f"{__name__}.DEATH", "it said [red]x[/red] [/] y")
     seen = await measured(tmp_path, suite_of(tmp_path, restarts=1), monkeypatch, deaths=1)
     assert seen.restarts == 1
@@ -81,7 +82,7 @@ async def test_a_reason_with_square_brackets_is_no_markup(
 async def test_the_cell_goes_on_after_a_restart_that_is_on_record(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """With a row for the restart, and one that keeps windows from lying across it."""
+    """There is a row for the restart, and one that keeps windows from spanning it."""
     seen = await measured(tmp_path, suite_of(tmp_path, restarts=2), monkeypatch, deaths=2)
     assert seen.restarts == 2
     said = " ".join("".join(capsys.readouterr()).split())
@@ -101,7 +102,7 @@ async def test_the_cell_goes_on_after_a_restart_that_is_on_record(
 async def test_an_engine_with_trained_weights_is_not_started_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It would answer with the weights of before, in a cell of those of now."""
+    """A restarted engine would respond with the earlier weights in a cell of the current ones."""
     engine = SimpleNamespace(trained_by="train:1", engine_id="engine:1", launch=None)
     trained = property(lambda _: (engine,))
     monkeypatch.setattr(Deployment, "started", trained)
@@ -117,7 +118,7 @@ async def test_an_engine_with_trained_weights_is_not_started_again(
 async def test_after_the_last_restart_the_run_ends_and_the_cell_is_incomplete(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The death is what is said; no result is made of a half cell."""
+    """The error is the engine's death; an incomplete cell gives no result."""
     suite = suite_of(tmp_path, restarts=1)
     with pytest.raises(EngineFailed, match="the engine died while serving"):
         await measured(tmp_path, suite, monkeypatch, deaths=2)

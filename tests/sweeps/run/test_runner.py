@@ -1,4 +1,5 @@
-"""Running cells: every sample counts once, through crashes, dead engines and bad answers."""
+"""Tests of running cells: every sample counts once, through crashes, dead engines and bad
+responses."""
 
 import asyncio
 import json
@@ -20,7 +21,7 @@ COUNTED = "status in ('ok', 'limit', 'model_error')"
 
 
 def assert_counted_once(sweep: Sweep, samples: int) -> None:
-    """Each sample has exactly one attempt that counts, by the tables and by the catalog."""
+    """Check that each sample has exactly one counted attempt, in the tables and in the catalog."""
     rows = sweep.sql(f"select attempt_id, sample_id, status, {COUNTED} from attempts")
     assert len({attempt_id for attempt_id, *_ in rows}) == len(rows)
     counted = [sample_id for _, sample_id, _, counts in rows if counts]
@@ -32,7 +33,7 @@ def assert_counted_once(sweep: Sweep, samples: int) -> None:
 
 
 async def test_every_sample_gets_one_attempt_with_its_calls(sweep: Sweep) -> None:
-    """Rows of all tables agree with each other and with what the engine counted."""
+    """Rows of all tables agree with each other and with the engine's counts."""
     plan = plan_of(SUITE.with_fields({"trials": 2}))
     cell = sweep.enter(plan)
     progress = await sweep.run(plan, cell)
@@ -50,7 +51,7 @@ async def test_every_sample_gets_one_attempt_with_its_calls(sweep: Sweep) -> Non
 
 
 async def test_tokens_that_no_answer_reported_are_unknown(sweep: Sweep) -> None:
-    """As in `calls`: null, not 0."""
+    """The tokens are null and not 0, as in `calls`."""
 
     async def silent(_: web.Request, body: dict[str, Any]) -> web.StreamResponse:
         return web.json_response(completion("7", usage={}))
@@ -72,7 +73,8 @@ async def test_trials_of_a_task_are_drawn_with_different_seeds(sweep: Sweep) -> 
 async def test_tasks_are_drawn_with_different_seeds_and_the_same_under_each_policy(
     sweep: Sweep,
 ) -> None:
-    """One seed for all tasks would draw them alike; policies are compared on the same draws."""
+    """One seed for all tasks would correlate their samples; policies are compared on the same
+    seeds."""
     for policy in ("passthrough", "cap"):
         plan = plan_of(SUITE.with_fields({"policies": (policy,)}), count=5)
         await sweep.run(plan, sweep.enter(plan))
@@ -81,7 +83,7 @@ async def test_tasks_are_drawn_with_different_seeds_and_the_same_under_each_poli
 
 
 async def test_an_attempt_costs_what_its_calls_cost(sweep: Sweep) -> None:
-    """`attempts.cost_usd` is what window_summary adds up."""
+    """`attempts.cost_usd` is the value that window_summary sums."""
     plan = plan_of(count=2)
     await sweep.run(plan, sweep.enter(plan))
     paid = sweep.sql("select sum(cost_usd) from calls")
@@ -90,7 +92,7 @@ async def test_an_attempt_costs_what_its_calls_cost(sweep: Sweep) -> None:
 
 
 async def test_wrong_answers_count_as_wrong(sweep: Sweep) -> None:
-    """A wrong box, no box at all, and a prompt too long for the model."""
+    """The cases are a wrong boxed answer, no box, and a prompt too long for the model."""
     plan = plan_of(count=4)
     sweep.agent.odd = {"what is 0 + 1": ["\\boxed{7}"], "what is 1 + 1": ["I give up"]}
     sweep.agent.odd["what is 2 + 1"] = [
@@ -138,7 +140,7 @@ async def test_a_sample_that_only_fails_stays_missing(sweep: Sweep) -> None:
 async def test_an_answer_without_a_message_voids_the_attempt_not_the_sweep(
     sweep: Sweep, answer: dict[str, Any]
 ) -> None:
-    """A failed attempt is data: status 200 with nonsense is the server's fault."""
+    """A failed attempt is stored: status 200 with an invalid body is the server's fault."""
     plan = plan_of(count=2)
     sweep.agent.odd = {"what is 1 + 1": [answer]}
     progress = await sweep.run(plan, sweep.enter(plan))
@@ -149,8 +151,8 @@ async def test_an_answer_without_a_message_voids_the_attempt_not_the_sweep(
 async def test_a_tool_call_with_half_a_character_does_not_stop_the_sweep(
     sweep: Sweep, tool: str, argument: str
 ) -> None:
-    """A model can write any JSON escape, a lone surrogate too: UTF-8 and Parquet have no form for
-    it, but the attempt ends like any other and is committed."""
+    """A model can write any JSON escape, including a lone surrogate: UTF-8 and Parquet cannot
+    encode it, but the attempt ends like any other and is committed."""
     function = {"name": tool, "arguments": f'{{"{argument}": "print(1) # \\ud83d"}}'}
     call = {"id": "t", "type": "function", "function": function}
     message = {"role": "assistant", "content": None, "tool_calls": [call]}
@@ -163,7 +165,8 @@ async def test_a_tool_call_with_half_a_character_does_not_stop_the_sweep(
 
 
 async def test_python_may_keep_an_attempts_variables(sweep: Sweep) -> None:
-    """With `python: session`, from call to call and never into another attempt; another cell."""
+    """With `python: session`, variables persist between calls and never into another attempt; it is
+    another cell."""
 
     def cell_of(code: str) -> dict[str, Any]:
         function = {"name": "python", "arguments": json.dumps({"code": code})}
@@ -182,7 +185,7 @@ async def test_python_may_keep_an_attempts_variables(sweep: Sweep) -> None:
 
 
 async def test_a_second_run_does_nothing(sweep: Sweep) -> None:
-    """No call, no attempt, no change of the cell: not even of when it ended."""
+    """There is no call, no attempt, and no change of the cell, not even of its end time."""
     plan = plan_of()
     cell = sweep.enter(plan)
     await sweep.run(plan, cell)
@@ -195,7 +198,7 @@ async def test_a_second_run_does_nothing(sweep: Sweep) -> None:
 
 
 async def test_what_a_crash_left_running_is_recorded_as_lost(sweep: Sweep) -> None:
-    """Its attempt is cancelled, worker lost; a second one counts."""
+    """The lost attempt is cancelled with the reason worker lost; a second one counts."""
     plan = plan_of(count=2)
     cell = sweep.enter(plan)
     sample = cell.samples[0]
@@ -219,7 +222,7 @@ async def test_what_a_crash_left_running_is_recorded_as_lost(sweep: Sweep) -> No
 
 
 async def test_a_dead_engine_stops_the_cell_and_the_next_run_completes_it(sweep: Sweep) -> None:
-    """What finished is kept; what was in flight is lost, said so, and done again."""
+    """Finished attempts are kept; those in flight are marked as lost and repeated."""
     plan = plan_of()
     cell = sweep.enter(plan)
     stuck = asyncio.Event()
@@ -243,7 +246,7 @@ async def test_a_dead_engine_stops_the_cell_and_the_next_run_completes_it(sweep:
 
 
 async def test_a_cell_that_was_stopped_is_not_shown_as_running(sweep: Sweep) -> None:
-    """The catalog is the truth: nobody runs it any more."""
+    """The catalog has the true state: no process runs it any more."""
     plan = plan_of(count=1)
     cell = sweep.enter(plan)
     sweep.engine.died.set()
@@ -256,7 +259,7 @@ async def test_a_cell_that_was_stopped_is_not_shown_as_running(sweep: Sweep) -> 
 async def test_a_full_store_stops_the_run_and_the_next_one_completes_it(
     sweep: Sweep, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The store's own error comes out, and nothing is counted twice or left out afterwards."""
+    """The store's own error is raised, and nothing is counted twice or omitted afterwards."""
     from tutti.storage.write import buffered
     from tutti.tasks.sweeps.run import runner
 
@@ -275,7 +278,8 @@ async def test_a_full_store_stops_the_run_and_the_next_one_completes_it(
 
 
 async def test_a_sweep_taken_over_commits_nothing_more_here(sweep: Sweep) -> None:
-    """A worker that was thought dead: its late attempts are refused, the new holder's count."""
+    """The late attempts of a worker that was taken for dead are refused, and the new holder's
+    count."""
     plan = plan_of()
     cell = sweep.enter(plan)
     lease = leases.acquire(sweep.catalog, plan.sweep_id, seconds=0)

@@ -1,4 +1,5 @@
-"""Entries that serve one name at several endpoints: each is called, priced and shown as itself."""
+"""Tests of entries that serve one name at several endpoints: each is called, priced and shown
+separately."""
 
 import json
 from collections.abc import AsyncIterator
@@ -29,14 +30,14 @@ SCRIPT = asking("What is 1?")
 
 
 class Endpoints:
-    """Two endpoints that know one model, by the name `SERVED`, and a registry of entries."""
+    """Two endpoints that serve one model under the name `SERVED`, and a registry of entries."""
 
     def __init__(self, folder: Path, urls: dict[str, str]) -> None:
         self.file, self._urls = folder / "models.yaml", urls
         self.engines = {name: EngineDouble() for name in urls}
 
     def register(self, **entries: tuple[str, float]) -> Path:
-        """Entries by name: the endpoint, and USD per million tokens of answer."""
+        """Write entries by name: the endpoint, and USD per million output tokens."""
         models = {
             name: {
                 "provider": "openai",
@@ -52,13 +53,14 @@ class Endpoints:
         return self.file
 
     def asked(self, place: str) -> list[dict[str, Any]]:
-        """What an endpoint was asked, after the first call."""
+        """Return an endpoint's requests after the first call."""
         return [body for _, body in self.engines[place].requests if not is_first_call(body)]
 
 
 @pytest.fixture
 async def endpoints(tmp_path: Path) -> AsyncIterator[Endpoints]:
-    """At `a` each answer is right, at `b` each is wrong; other names are unknown there."""
+    """Yield endpoints: at `a` each answer is correct, at `b` each is wrong; other model names are
+    unknown."""
     async with _endpoint("a", 1) as (one, url_one), _endpoint("b", 5) as (two, url_two):
         made = Endpoints(tmp_path, {"a": url_one, "b": url_two})
         made.engines = {"a": one, "b": two}
@@ -81,7 +83,7 @@ async def _endpoint(name: str, number: int) -> AsyncIterator[tuple[EngineDouble,
 
 @pytest.fixture
 def questions(tmp_path: Path) -> Suite:
-    """Three questions of GSM8K, all with the answer 1."""
+    """Return three questions of GSM8K, all with the answer 1."""
     folder = tmp_path / "gsm8k"
     folder.mkdir()
     rows = [{"question": f"What is 1 * 1 (question {n})?", "answer": "#### 1"} for n in range(3)]
@@ -93,7 +95,7 @@ def questions(tmp_path: Path) -> Suite:
 
 @pytest.fixture
 def facts(tmp_path: Path) -> Suite:
-    """One fact of SimpleQA, which a judge scores."""
+    """Return one fact of SimpleQA, which a judge scores."""
     file = tmp_path / "facts.jsonl"
     file.write_text(json.dumps({"problem": "What is fact 1?", "answer": "1"}) + "\n")
     fields: dict[str, Any] = {
@@ -111,15 +113,14 @@ class Store:
         self.catalog = catalog
 
     async def run(self, suite: Suite, models: Path) -> str:
-        """Run a suite; the sweep's id."""
+        """Run a suite and return the sweep's id."""
         return await run_suite(suite, models, None, Run(self.catalog, "run:1", StageLog()))
 
     def sql(self, statement: str) -> list[tuple[Any, ...]]:
-        """Rows as tuples."""
         return [tuple(row.values()) for row in storage.query(statement, self.catalog.home)]
 
     def places(self) -> dict[str, str]:
-        """Ports of the endpoints that are artifacts, by id."""
+        """Return the ports of the endpoints that are artifacts, by id."""
         rows = storage.query("select artifact_id, detail from artifacts", self.catalog.home)
         details = {row["artifact_id"]: json.loads(row["detail"] or "{}") for row in rows}
         known = {name: each for name, each in details.items() if "served_name" in each}
@@ -136,7 +137,8 @@ def store(tmp_path: Path) -> Any:
 async def test_two_providers_of_one_served_name_are_two_models(
     endpoints: Endpoints, questions: Suite, store: Store
 ) -> None:
-    """In plan, routes, prices, tables, report and comparison; the served name is in the lineage."""
+    """The models are separate in plan, routes, prices, tables, report and comparison; the served
+    name is in the lineage."""
     models = endpoints.register(fast=("a", 1.0), slow=("b", 10.0))
     grid = questions.with_fields({"models": ("fast", "slow")})
     sweep_id = await store.run(grid, models)
@@ -168,7 +170,7 @@ async def test_two_providers_of_one_served_name_are_two_models(
 async def test_a_resumed_sweep_of_them_runs_nothing_again(
     endpoints: Endpoints, questions: Suite, store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As its plan says; and no cell of one supersedes the other's."""
+    """The plan says so, and no cell of one supersedes the other's."""
     monkeypatch.setenv("TUTTI_HOME", str(store.catalog.home))
     models = endpoints.register(fast=("a", 1.0), slow=("b", 10.0))
     grid = questions.with_fields({"models": ("fast", "slow")})
@@ -193,7 +195,8 @@ async def test_a_resumed_sweep_of_them_runs_nothing_again(
 async def test_a_renamed_entry_renames_its_cells(
     endpoints: Endpoints, questions: Suite, store: Store, tmp_path: Path
 ) -> None:
-    """The same endpoint and name there are the same cells, shown by the name of today."""
+    """The endpoint and the name there are the same, so the cells are the same, shown under the
+    current name."""
     own = questions.with_fields({"model": "fast", "source": tmp_path / "gsm8k"})
     await store.run(own, endpoints.register(fast=("a", 1.0)))
     renamed = own.with_fields({"model": "quick", "concurrency": (2, 3)})
@@ -209,8 +212,8 @@ async def test_a_renamed_entry_renames_its_cells(
 async def test_a_judge_of_the_measured_models_served_name(
     endpoints: Endpoints, facts: Suite, store: Store, judge: str, place: str
 ) -> None:
-    """Its calls have its own role, name, price and endpoint, even where its entry is named as the
-    measured model is served, or shares the endpoint."""
+    """The judge's calls have their own role, name, price and endpoint, even if its entry has the
+    served name of the measured model or shares the endpoint."""
     models = endpoints.register(fast=("a", 1.0), **{judge: (place, 100.0)})
     await store.run(facts.with_fields({"judge": judge}), models)
     assert store.sql("select model, status from attempts") == [("fast", "ok")]
@@ -232,7 +235,8 @@ async def test_a_judge_of_the_measured_models_served_name(
 async def test_a_command_reaches_the_measured_model(
     endpoints: Endpoints, facts: Suite, store: Store, tmp_path: Path, judge: str, told: str
 ) -> None:
-    """By the served name, which client libraries know; by the entry's where a judge has that."""
+    """The command uses the served name, which client libraries know, or the entry's name if a judge
+    has the served one."""
     script = tmp_path / "agent.py"
     script.write_text(SCRIPT + 'print(os.environ["TUTTI_MODEL"])\n')
     models = endpoints.register(fast=("a", 1.0), **{judge: ("b", 1.0)})
@@ -247,7 +251,7 @@ async def test_a_command_reaches_the_measured_model(
 async def test_an_expert_of_the_measured_models_served_name(
     endpoints: Endpoints, questions: Suite, store: Store, tmp_path: Path
 ) -> None:
-    """The orchestrator asks it by its entry, though both are served by one name."""
+    """The orchestrator calls it by its entry, although both have one served name."""
     function = {"name": "answer", "arguments": '{"model": "answer-1"}'}
     call = {"id": "1", "type": "function", "function": function}
 
@@ -269,7 +273,7 @@ async def test_an_expert_of_the_measured_models_served_name(
 async def test_a_simulated_user_of_the_measured_models_served_name(
     endpoints: Endpoints, store: Store, tmp_path: Path
 ) -> None:
-    """What the customer says comes from the endpoint of its entry."""
+    """The customer's messages come from the endpoint of its entry."""
     folder = tmp_path / "tau2" / "mock"
     folder.mkdir(parents=True)
     scenario = {"instructions": "Say hello."}
@@ -296,7 +300,7 @@ async def test_a_simulated_user_of_the_measured_models_served_name(
 async def test_one_model_twice_is_refused(
     endpoints: Endpoints, questions: Suite, store: Store
 ) -> None:
-    """Two entries that differ in nothing that decides an answer would have the same cells."""
+    """Two entries that do not differ in anything that affects answers would have the same cells."""
     models = endpoints.register(fast=("a", 1.0), again=("a", 2.0))
     grid = questions.with_fields({"models": ("fast", "again")})
     with pytest.raises(RegistryError, match=r"models\.again and models\.fast are one model"):

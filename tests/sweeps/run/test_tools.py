@@ -1,7 +1,7 @@
-"""Tools on a public benchmark: a model solves GSM8K's rows with python, in the sandbox.
+"""Tests of tools on a public benchmark: a model solves GSM8K's rows with Python in the sandbox.
 
-The model is scripted: it sets variables in one call and uses them in the next, as
-tool-integrated reasoning does.
+The model is scripted: it sets variables in one call and uses them in the next, as tool-integrated
+reasoning does.
 """
 
 import json
@@ -26,7 +26,7 @@ ROWS = [
 
 
 def suite_of(folder: Path, **fields: Any) -> Suite:
-    """GSM8K with these rows."""
+    """Return GSM8K with these rows."""
     data = folder / "gsm8k"
     data.mkdir()
     (data / "test.jsonl").write_text("".join(json.dumps(row) + "\n" for row in ROWS))
@@ -35,13 +35,13 @@ def suite_of(folder: Path, **fields: Any) -> Suite:
 
 
 class Reasoner:
-    """A model that calculates by python: what the last cell printed is its answer."""
+    """Model that computes with Python: the output of the last cell is its answer."""
 
     def __init__(self, *cells: str) -> None:
         self.cells, self.offered = cells, list[Any]()
 
     async def __call__(self, _: Agent, __: web.Request, body: dict[str, Any]) -> web.Response:
-        """The next cell, or the answer."""
+        """Return the next cell, or the answer."""
         self.offered.append(sorted(each["function"]["name"] for each in body.get("tools", ())))
         question = next(m["content"] for m in body["messages"] if m["role"] == "user")
         results = [m["content"] for m in body["messages"] if m["role"] == "tool"]
@@ -56,7 +56,7 @@ class Reasoner:
 
 
 async def measured(sweep: Sweep, suite: Suite) -> tuple[int, int]:
-    """Run the suite: (attempts that count, right ones)."""
+    """Run the suite and return (counted attempts, correct ones)."""
     plan = plan_of(suite, config_of(enter_task_set(suite, sweep.catalog), index_id=None))
     assert runs_programs(plan)
     progress = await sweep.run(plan, sweep.enter(plan))
@@ -66,7 +66,8 @@ async def measured(sweep: Sweep, suite: Suite) -> tuple[int, int]:
 async def test_a_session_keeps_its_variables(
     sweep: Sweep, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """From call to call of an attempt; both rows are right, and every run is in the store."""
+    """Variables persist between the calls of an attempt; both rows are correct, and every tool run
+    is stored."""
     model = Reasoner("boxes = {n}", "apples = boxes * 3", "apples")
     monkeypatch.setattr(Agent, "__call__", lambda *given: model(*given))
     assert await measured(sweep, suite_of(tmp_path, python="session")) == (2, 2)
@@ -86,7 +87,7 @@ async def test_once_forgets(sweep: Sweep, tmp_path: Path, monkeypatch: pytest.Mo
 async def test_programs_see_nothing_of_the_machine(
     sweep: Sweep, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """They run in the sandbox: a file of the user's, and its key, are not there."""
+    """Programs run in the sandbox, where a user's file and key do not exist."""
     secret = tmp_path / "secret"
     secret.write_text("42")
     monkeypatch.setenv("SECRET_KEY", "42")

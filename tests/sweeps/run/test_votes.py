@@ -1,6 +1,7 @@
-"""What a scorer read is an attempt's vote: from the reply to majority@k and NeMo-Skills' files.
+"""Tests that the answer read by a scorer is an attempt's vote: from the reply to majority@k and
+NeMo-Skills' files.
 
-The rows are made by the runner itself, over a scripted model: GSM8K's rows at four trials.
+The runner itself makes the rows with a scripted model: GSM8K's rows with four trials.
 """
 
 import json
@@ -35,7 +36,7 @@ MAJORITY = (1.0 + 1.0 + 0.0) / 3
 
 
 async def measured(sweep: Sweep, folder: Path, monkeypatch: pytest.MonkeyPatch) -> str:
-    """Measure the rows at four trials; the cell's id."""
+    """Measure the rows with four trials and return the cell's id."""
     left = {question: list(said) for question, said in SAID.items()}
 
     async def reply(_: Agent, __: web.Request, body: dict[str, Any]) -> web.Response:
@@ -59,7 +60,7 @@ async def measured(sweep: Sweep, folder: Path, monkeypatch: pytest.MonkeyPatch) 
 async def test_a_reply_that_cannot_be_read_is_no_vote(
     sweep: Sweep, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """`scores.answer` is null, and the attempt's answer is what the model said."""
+    """`scores.answer` is null, and the attempt's answer is the model's text."""
     await measured(sweep, tmp_path, monkeypatch)
     read = dict(sweep.sql("select answer, count(*) from scores group by 1"))
     assert read == ANSWERS

@@ -1,4 +1,5 @@
-"""A search with somebody who measures: its answer in words, as JSON, and what speaks against it."""
+"""Tests of a search with a measuring function: its answer as text and JSON, and objections to
+it."""
 
 import json
 from collections.abc import Callable
@@ -21,7 +22,7 @@ RIGHT = Figure(0.8, 0.7, 0.9)
 
 
 def at(level: int, p95: float, spread: float = 0.1, accuracy: Figure = RIGHT) -> Probe:
-    """A level with that p95, known so far."""
+    """Return a level with this p95, measured so far."""
     latency = Figure(p95, p95 - spread, p95 + spread)
     return Probe(level, (f"cell-{level}",), latency, accuracy, Figure(60.0 * level))
 
@@ -29,8 +30,6 @@ def at(level: int, p95: float, spread: float = 0.1, accuracy: Figure = RIGHT) ->
 async def found_with(
     measure: Callable[[int, int], Probe | str], asked: Objectives = LIMITS, lowest: int = 1
 ) -> SearchOutcome:
-    """The search's end."""
-
     async def measured(policy: str, level: int, repeats: int, limit_s: float) -> Probe | str:
         assert (policy, limit_s) == ("cap", asked.step_latency_p95)
         return measure(level, repeats)
@@ -39,7 +38,7 @@ async def found_with(
 
 
 async def test_an_answer_with_its_figures() -> None:
-    """2 s are reached between 9 and 10, of which both were probed."""
+    """2 s are reached between 9 and 10, both of which were probed."""
     found = await found_with(lambda level, _: at(level, level / 4.75, spread=0.01))
     assert (found.concurrency, found.sure, found.words, found.notes) == (9, True, "9", [])
     levels = "1 met, 2 met, 4 met, 8 met, 16 not met, 12 not met, 10 not met, 9 met"
@@ -66,19 +65,20 @@ async def test_an_answer_with_its_figures() -> None:
     [(9.0, "none, 1 is too high", None), (0.5, "16, the highest asked", 16)],
 )
 async def test_answers_at_the_ends_of_the_range(p95: float, said: str, level: int | None) -> None:
-    """Below it, and as far as was asked."""
+    """The answers are below the range, and at its upper end."""
     found = await found_with(lambda at_level, _: at(at_level, p95))
     assert (found.words, found.concurrency, found.sure) == (said, level, True)
 
 
 async def test_the_lowest_level_may_be_above_the_highest_asked() -> None:
-    """A range of one: the suite's own level."""
+    """The range is a single level, the suite's own."""
     found = await found_with(lambda level, _: at(level, 1.0), lowest=32)
     assert (found.concurrency, found.words) == (32, "32, the highest asked")
 
 
 async def test_a_level_on_the_edge_is_measured_thrice_and_said_to_be() -> None:
-    """With one repeat more each time; the values decide, and the answer is not sure."""
+    """There is one more repeat each time; the values decide, and the answer is marked as
+    uncertain."""
     times: list[tuple[int, int]] = []
 
     def measure(level: int, repeats: int) -> Probe:
@@ -96,7 +96,7 @@ async def test_a_level_on_the_edge_is_measured_thrice_and_said_to_be() -> None:
 
 
 async def test_a_level_that_could_not_be_measured_breaks_the_search_off() -> None:
-    """What was measured before is shown; there is no answer."""
+    """Earlier measurements are shown; there is no answer."""
     found = await found_with(lambda level, _: "3 are left" if level == 4 else at(level, 0.5))
     assert (found.concurrency, found.sure, found.words) == (
         None,
@@ -108,7 +108,7 @@ async def test_a_level_that_could_not_be_measured_breaks_the_search_off() -> Non
 
 
 async def test_what_speaks_against_an_answer_is_said() -> None:
-    """Levels out of order, and a client that was late."""
+    """The objections are levels out of order, and a client that was late."""
 
     def measure(level: int, _: int) -> Probe:
         probe = at(level, 1.5 if level == 1 else 0.5)

@@ -1,4 +1,4 @@
-"""Probes are cells of their suite: the same policy with its options, id and name."""
+"""Tests that probes are cells of their suite: the same policy with its options, id and name."""
 
 from tests.sweeps.conftest import config_of, make_tasks
 from tutti.tasks.sweeps.plan.plan import Cell, plan_of
@@ -10,13 +10,14 @@ SET_UP = config_of(make_tasks(40))
 
 
 def probed(suite: Suite, policy: str) -> Cell:
-    """The cell of a probe of the policy at 2."""
+    """Return the cell of a probe of the policy at 2."""
     (cell,) = plan_of(probe_suite(suite, policy, 2, 1, 1.0), SET_UP, whole=suite).cells
     return cell
 
 
 def test_a_probe_is_the_suites_own_cell() -> None:
-    """Whether a policy has options or not, and also where it is there twice with other options."""
+    """This holds for policies with and without options, and if the suite has one twice with
+    different options."""
     caps = (Policy(name="cap", limit=4), Policy(name="cap", limit=6))
     for policies in (("passthrough", "cap"), ("passthrough", caps[0]), ("adaptive", *caps)):
         suite = Suite(policies=policies, concurrency=(2,))
@@ -27,7 +28,8 @@ def test_a_probe_is_the_suites_own_cell() -> None:
 
 
 def test_a_probe_has_samples_for_each_session_and_ends_early() -> None:
-    """Where the suite has fewer; its own ends are dropped."""
+    """The number of samples is raised if the suite has fewer; the suite's own stop conditions are
+    dropped."""
     suite = Suite(
         concurrency=(2,), stopping={"stop_when_decided": {}}, repetition={"repeat_baseline": True}
     )

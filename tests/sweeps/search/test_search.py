@@ -1,4 +1,4 @@
-"""The search for the highest concurrency: right for any truth that only gets worse, and bounded."""
+"""Tests of the search for the highest concurrency: correct for any monotonic truth, and bounded."""
 
 import math
 from collections.abc import Callable
@@ -27,7 +27,7 @@ LIMITS = Objectives(step_latency_p95=2.0, accuracy=0.6)
 def search_of(
     truth: Callable[[int], bool], lowest: int, highest: int, resolution: float = 0.1
 ) -> tuple[Search, list[int]]:
-    """A search that is over, and the levels it asked for."""
+    """Return a finished search and its requested levels."""
     search, asked = Search(lowest, highest, resolution), []
     while (level := search.next()) is not None:
         asked.append(level)
@@ -40,7 +40,7 @@ RIGHT = Figure(0.9, 0.8, 0.95)
 
 
 def probe(level: int, latency: Figure, accuracy: Figure = RIGHT) -> Probe:
-    """What a level came to."""
+    """Return the measurement of a level."""
     return Probe(level, (f"cell-{level}",), latency, accuracy, Figure())
 
 
@@ -48,8 +48,8 @@ def probe(level: int, latency: Figure, accuracy: Figure = RIGHT) -> Probe:
 def test_any_level_is_found_within_the_resolution(
     lowest: int, width: int, edge: int, resolution: float
 ) -> None:
-    """Whatever the highest level that meets them: in at most about 2 log2 probes, each once, and
-    none above twice the answer."""
+    """For any highest level that meets the limits, there are at most about 2 log2 probes, each
+    level once, and none above twice the answer."""
     highest = lowest + width
     search, asked = search_of(lambda level: level <= edge, lowest, highest, resolution)
     truth = min(edge, highest)
@@ -68,7 +68,8 @@ def test_any_level_is_found_within_the_resolution(
 def test_with_any_answers_it_ends_at_a_level_that_meets_them(
     lowest: int, width: int, bad: set[int]
 ) -> None:
-    """A truth that goes up and down: the answer meets it, and one near above it does not."""
+    """For a non-monotonic truth, the answer meets the limits, and a level close above it does
+    not."""
     highest = lowest + width
     levels = {n: n not in bad for n in range(lowest, highest + 1)}
     search, asked = search_of(levels.__getitem__, lowest, highest)
@@ -83,7 +84,8 @@ def test_with_any_answers_it_ends_at_a_level_that_meets_them(
 
 
 def test_it_doubles_and_then_halves() -> None:
-    """The levels by hand, of 1 to 64 with the truth at 11, and with the truth beyond the range."""
+    """The levels are checked manually for 1 to 64 with the truth at 11, and with the truth beyond
+    the range."""
     search, asked = search_of(lambda level: level <= 11, 1, 64)
     assert (search.answer, asked) == (11, [1, 2, 4, 8, 16, 12, 10, 11])
     search, asked = search_of(lambda level: True, 3, 40)
@@ -91,13 +93,13 @@ def test_it_doubles_and_then_halves() -> None:
 
 
 def test_the_same_level_is_asked_until_it_is_told() -> None:
-    """Asking changes nothing."""
+    """Requesting the level has no side effect."""
     search = Search(1, 8)
     assert [search.next(), search.next()] == [1, 1]
 
 
 def test_what_intervals_leave_open_is_measured_again_and_then_decided_by_value() -> None:
-    """At most `times`; and the search says that it was so."""
+    """There are at most `times` measurements, and the result is marked as decided by value."""
     search = Search(1, 8, times=3)
     search.tell(1, MET)
     for told in (1, 2):
@@ -111,7 +113,7 @@ def test_what_intervals_leave_open_is_measured_again_and_then_decided_by_value()
 
 
 def test_a_second_measurement_may_decide() -> None:
-    """Then nothing rests on a value alone."""
+    """The result is then not decided by a value alone."""
     search = Search(1, 2)
     search.tell(1, UNSURE)
     search.tell(1, MET)
@@ -138,7 +140,8 @@ def test_a_second_measurement_may_decide() -> None:
 def test_a_level_is_judged_by_its_intervals(
     latency: Figure, accuracy: Figure, word: str, by_value: bool
 ) -> None:
-    """Both ends on the good side, one figure surely on the bad side, or neither."""
+    """A level is good with both figures certainly good, bad with one certainly bad, and open
+    otherwise."""
     found = judge_probe(probe(8, latency, accuracy), LIMITS)
     assert (found.word, found.by_value) == (word, by_value)
     assert ("without an interval" in found.reason) == (latency.low is None and word != "not met")
@@ -151,7 +154,7 @@ def test_accuracy_that_nobody_asked_for_is_not_judged() -> None:
 
 
 def test_a_cell_that_was_ended_for_a_lower_limit_says_nothing_of_a_higher_one() -> None:
-    """Ended at 2 s it is above 2 s and above 1 s; of 3 s its own figures must tell."""
+    """Ended at 2 s, it is above 2 s and above 1 s; for 3 s its own figures decide."""
     ended = Probe(8, ("cell",), Figure(2.6), Figure(0.9, 0.8, 0.95), Figure(), saturated_s=2.0)
     words = {
         limit: judge_probe(ended, Objectives(step_latency_p95=limit)).word
@@ -161,7 +164,7 @@ def test_a_cell_that_was_ended_for_a_lower_limit_says_nothing_of_a_higher_one() 
 
 
 def test_levels_that_are_surely_out_of_order_are_named() -> None:
-    """Intervals that touch name none."""
+    """Levels whose intervals touch are not reported."""
     probes = [
         probe(16, Figure(1.0, 0.9, 1.1), Figure(0.9, 0.85, 0.95)),
         probe(8, Figure(2.0, 1.8, 2.2), Figure(0.5, 0.4, 0.6)),
@@ -175,8 +178,8 @@ def test_levels_that_are_surely_out_of_order_are_named() -> None:
 
 
 def test_repeats_are_pooled() -> None:
-    """Two that agree halve their errors' squares; two that do not span both; one keeps its own;
-    those without an interval of their own have one by their values."""
+    """Two that agree halve the squared errors, two that do not span both, and a single one keeps
+    its interval; repeats without intervals get one from their values."""
     assert pooled([(1.0, (0.8, 1.4))]) == pytest.approx((1.0, 0.8, 1.4))
     agreeing = [(1.0, (0.7, 1.3)), (1.2, (0.8, 1.6))]
     assert pooled(agreeing) == pytest.approx((1.1, 0.85, 1.35))
@@ -192,14 +195,14 @@ def test_repeats_are_pooled() -> None:
 @settings(max_examples=settings().max_examples // 2)
 @given(st.lists(st.tuples(st.floats(0.1, 9), st.floats(0, 1), st.floats(0, 1)), min_size=1))
 def test_a_pooled_interval_holds_its_value(repeats: list[tuple[float, float, float]]) -> None:
-    """Whatever the repeats."""
+    """This holds for any repeats."""
     found = pooled([(value, (value - below, value + above)) for value, below, above in repeats])
     assert found.low is not None and found.high is not None and found.value is not None
     assert found.low <= found.value + 1e-9 and found.value <= found.high + 1e-9
 
 
 def test_refusals() -> None:
-    """Of a search and of its file."""
+    """Errors are raised for invalid searches and search files."""
     for bad in ((0, 4), (5, 4), (1, 4, 0.0), (1, 4, 1.5), (1, 4, 0.1, 0)):
         with pytest.raises(ValueError, match="no range"):
             Search(*bad)

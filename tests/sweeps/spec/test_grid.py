@@ -1,4 +1,4 @@
-"""Suites of several benchmarks and models: parts, one sweep, and what takes whose place."""
+"""Tests of suites of several benchmarks and models: parts, one sweep, and replaced cells."""
 
 from typing import Any
 
@@ -24,26 +24,26 @@ GRID = Suite(name="g", models=("a", "b"), policies=("passthrough", "cap"), concu
 
 
 def part_plan(whole: Suite, model: str, engine: str = "engine:1") -> Plan:
-    """The plan of the grid's part of a model."""
+    """Return the plan of the grid's part of a model."""
     part = next(each for each in whole.parts() if each.model == model)
     tasks = make_tasks(3)
     return make_plan(part, config_of(tasks, engine_id=engine, served_name=model), whole)
 
 
 def states(catalog: storage.Catalog) -> list[tuple[Any, ...]]:
-    """(model, policy, status) of every cell."""
+    """Return (model, policy, status) of every cell."""
     rows = catalog.rows(sa.select(cat.cells))
     return sorted((row["model"], row["policy"], row["status"]) for row in rows)
 
 
 def test_a_suite_of_one_is_its_own_part() -> None:
-    """And its sweep's id is its plan's own."""
+    """The sweep's id is that of its plan."""
     suite = Suite()
     assert suite.parts() == (suite,) and grid_id_of(suite) is None
 
 
 def test_parts_are_measured_model_by_model() -> None:
-    """So that each engine is started once."""
+    """Each engine is therefore started once."""
     suite = Suite(models=("a", "b"), benchmarks=("gsm8k", "stdlib"), limit=5)
     found = [(part.model, part.benchmark, part.limit) for part in suite.parts()]
     assert found == [
@@ -52,7 +52,7 @@ def test_parts_are_measured_model_by_model() -> None:
 
 
 def test_a_judge_is_for_the_benchmark_that_asks_one() -> None:
-    """And nobody's is an error, before anything starts."""
+    """A judge that no benchmark needs is an error, raised before anything starts."""
     both = Suite(benchmarks=("gsm8k", "simpleqa"), roles={"judge": "j"})
     assert [part.roles.judge for part in both.parts()] == [None, "j"]
     with pytest.raises(SuiteError, match="judge: none of gsm8k, ifeval has a use for it"):
@@ -60,7 +60,7 @@ def test_a_judge_is_for_the_benchmark_that_asks_one() -> None:
 
 
 def test_a_model_may_be_added_later(catalog: storage.Catalog) -> None:
-    """Its cells join the sweep; those of the others are the same."""
+    """The new model's cells belong to the same sweep; those of the other models are unchanged."""
     first = part_plan(Suite.model_validate(GRID.model_dump() | {"models": ("a",)}), "a")
     enter_plan(first, catalog)
     again, added = part_plan(GRID, "a"), part_plan(GRID, "b")
@@ -72,7 +72,7 @@ def test_a_model_may_be_added_later(catalog: storage.Catalog) -> None:
 
 
 def test_another_engine_takes_the_place_of_its_cells(catalog: storage.Catalog) -> None:
-    """Figures of two engines are never pooled as one; and the way back is open."""
+    """Figures of two engines are never pooled, and the change can be reverted."""
     old, new = part_plan(GRID, "a"), part_plan(GRID, "a", "engine:2")
     other = part_plan(GRID, "b")
     for plan in (old, other, new):
@@ -89,7 +89,7 @@ def test_another_engine_takes_the_place_of_its_cells(catalog: storage.Catalog) -
 
 
 def test_another_cap_takes_the_place_of_the_cap(catalog: storage.Catalog) -> None:
-    """In one sweep a point has one set of figures: before, cells of two caps were pooled."""
+    """In one sweep a point has one set of figures; cells of two caps used to be pooled."""
     suite = Suite(policies=("passthrough", CAP_2), concurrency=(2,))
     first = plan_of(suite)
     second = plan_of(suite.model_copy(update={"policies": ("passthrough", CAP_4)}))
@@ -100,7 +100,7 @@ def test_another_cap_takes_the_place_of_the_cap(catalog: storage.Catalog) -> Non
 
 
 def test_an_a_a_cell_is_the_first_policys_again() -> None:
-    """The same tasks, order and seeds, once a level, under another id."""
+    """The A/A cell has the same tasks, order and seeds, once per level, under another id."""
     suite = Suite(
         policies=("passthrough", "cap"),
         concurrency=(2, 4),
@@ -123,7 +123,7 @@ def test_an_a_a_cell_is_the_first_policys_again() -> None:
 
 
 def test_without_new_keys_cells_are_as_they_were() -> None:
-    """What was measured before there were such keys is found again."""
+    """Cells measured before the keys existed are reused."""
     plain = plan_of(Suite(concurrency=(2, 4)))
     wordy = Suite.model_validate(
         {
@@ -139,7 +139,7 @@ def test_without_new_keys_cells_are_as_they_were() -> None:
 
 
 def test_samples_grow_with_the_level() -> None:
-    """So many for each session at least, by more trials of the same tasks."""
+    """Each session has at least this number of samples, by more trials of the same tasks."""
     plan = plan_of(
         Suite(
             policies=("passthrough",),
@@ -165,8 +165,8 @@ def test_a_random_order_is_drawn_by_the_seed() -> None:
 
 
 def test_tools_of_a_grid_are_those_that_it_states() -> None:
-    """Parts that say nothing offer no python; a stated session stays one, but not for a benchmark
-    whose agent is another program's."""
+    """Parts without a setting offer no Python; a stated session is kept, except for a benchmark
+    whose agent is another program."""
     names = ("gsm8k", "tau2-retail")
     user = {"roles": {"user": "u"}}
     for stated in (None, "session"):
@@ -177,7 +177,8 @@ def test_tools_of_a_grid_are_those_that_it_states() -> None:
 
 
 def test_a_part_keeps_what_it_can_use() -> None:
-    """An agent of stdlib's own; a limit that no part has a use for is an error, not dropped."""
+    """An example is an agent of stdlib; a limit that no part can use is an error and is not
+    dropped."""
     assert {
         part.roles.agent for part in Suite(models=("a", "b"), roles={"agent": "pocket"}).parts()
     } == {"pocket"}
@@ -186,7 +187,7 @@ def test_a_part_keeps_what_it_can_use() -> None:
 
 
 def test_a_benchmark_is_named_once() -> None:
-    """Two numbers of trials would take each other's place."""
+    """Two numbers of trials would overwrite each other."""
     with pytest.raises(ValidationError, match="names a benchmark twice"):
         Suite(benchmarks=("gsm8k", "gsm8k:2"))
 
@@ -206,12 +207,12 @@ def test_a_benchmark_is_named_once() -> None:
     ],
 )
 def test_a_grid_stays_the_same_sweep(change: dict[str, Any]) -> None:
-    """What a cell's own id holds, or nothing does, is no part of the sweep's."""
+    """Settings that are in a cell's own id, or in no id, are not part of the sweep's id."""
     assert grid_id_of(GRID.with_fields(change)) == grid_id_of(GRID)
 
 
 def test_one_model_in_two_entries_is_refused() -> None:
-    """Their cells would have the same ids; prices and limits are in none."""
+    """The entries' cells would have the same ids; prices and limits are in no id."""
     entry = Model(provider="openai", endpoint="http://h/v1", context_tokens=4096, served_name="big")
     same = entry.model_copy(update={"max_calls": 3})
     with pytest.raises(RegistryError, match=r"models\.b and models\.a are one model"):
@@ -223,8 +224,8 @@ def test_one_model_in_two_entries_is_refused() -> None:
 
 
 def test_cells_entered_by_the_served_name_are_of_its_entry(catalog: storage.Catalog) -> None:
-    """A plan names its own cells anew and supersedes those of other options, as before; cells of
-    an entry that is called as another is served are not touched."""
+    """A plan renames its own cells and supersedes those of other options, as before; cells of an
+    entry whose name is another's served name are not changed."""
     tasks = make_tasks(1)
 
     def plan(entry: str, cap: Policy, **change: Any) -> Plan:
@@ -246,7 +247,7 @@ def test_cells_entered_by_the_served_name_are_of_its_entry(catalog: storage.Cata
 
 
 def test_an_unfinished_cell_is_unfinished_on_its_way_back(catalog: storage.Catalog) -> None:
-    """Its budget's reason does not make it one that ended early."""
+    """The budget as the reason of the end does not mark the cell as ended early."""
     suite = Suite(policies=(CAP_2,), concurrency=(2,))
     first, second = plan_of(suite), plan_of(suite.model_copy(update={"policies": (CAP_4,)}))
     enter_plan(first, catalog)
@@ -264,7 +265,8 @@ def test_an_unfinished_cell_is_unfinished_on_its_way_back(catalog: storage.Catal
 def test_a_cell_that_ended_early_has_by_its_code(
     code: CellReason, catalog: storage.Catalog
 ) -> None:
-    """On its way back; a code that ends only a run leaves it incomplete."""
+    """The code applies when the cell becomes current again; a code that ends only a run leaves it
+    incomplete."""
     suite = Suite(policies=(CAP_2,), concurrency=(2,))
     first, second = plan_of(suite), plan_of(suite.model_copy(update={"policies": (CAP_4,)}))
     enter_plan(first, catalog)
@@ -282,7 +284,7 @@ def test_a_cell_that_ended_early_has_by_its_code(
 
 
 def test_what_others_are_compared_with_comes_first() -> None:
-    """With `stop_when_decided`, in every block, whatever the order."""
+    """With `stop_when_decided`, the reference cell is first in every block, in any order."""
     for order in ("abba", "random"):
         suite = Suite.model_validate(
             {"policies": ("cap", "passthrough", "adaptive"), "concurrency": (2, 4, 8)}
@@ -294,7 +296,7 @@ def test_what_others_are_compared_with_comes_first() -> None:
 
 
 async def test_a_finished_cell_is_finished_on_its_way_back(sweep: Sweep) -> None:
-    """Nothing of it is missing, so nothing of it is run again."""
+    """No sample of the cell is missing, so none is run again."""
     suite = Suite(policies=(CAP_2,), concurrency=(2,))
     first, second = plan_of(suite), plan_of(suite.model_copy(update={"policies": (CAP_4,)}))
     await sweep.run(first, sweep.enter(first))

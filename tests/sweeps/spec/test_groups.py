@@ -1,4 +1,4 @@
-"""Groups of a suite's fields: what a file, a flag and the form give each by."""
+"""Tests of groups of a suite's fields: how a file, a flag and the form set each."""
 
 import json
 import re
@@ -31,7 +31,7 @@ TOP = ["name", "benchmark", "benchmarks", "model", "models", "concurrency", "pol
 
 
 def nested(fields: dict[str, Any]) -> dict[str, Any]:
-    """Fields by their own names, each in its group."""
+    """Return the fields by their own names, each in its group."""
     content: dict[str, Any] = {}
     for name, value in fields.items():
         *group, _ = PLACES[name]
@@ -40,13 +40,14 @@ def nested(fields: dict[str, Any]) -> dict[str, Any]:
 
 
 def given_with(name: str) -> dict[str, Any]:
-    """The field with another value than its default, and what it needs beside it."""
+    """Return the field with a value other than its default, and the fields that it requires."""
     return NEEDS.get(name, {}) | {name: CHANGES[name]}
 
 
 @pytest.mark.parametrize("name", GROUPED)
 def test_a_field_is_given_in_its_group(name: str, tmp_path: Path) -> None:
-    """By its own name it is refused with its place, file, line and value; flags name it so."""
+    """Outside its group it is refused with its place, file, line and value; flags name it by its
+    own name."""
     fields = given_with(name)
     new = Suite.model_validate(nested(fields))
     assert new != Suite.model_validate(nested(NEEDS.get(name, {})))
@@ -105,7 +106,7 @@ def test_an_error_has_the_line_that_was_written(
 
 @given(st.dictionaries(st.text() | st.integers(), st.none() | st.integers() | st.text()))
 def test_what_is_no_suite_is_refused_not_a_crash(content: dict[Any, Any]) -> None:
-    """Keys of any type, groups that are none."""
+    """Examples are keys of any type and groups that are no mappings."""
     for name in ("limits", "repetition", "policies"):
         with pytest.raises(ValidationError):
             Suite.model_validate(content | {name: 3, "repeats": 2, "cap": 2})
@@ -122,7 +123,7 @@ def test_values_are_replaced_also_by_none() -> None:
 
 
 def test_a_field_stands_once() -> None:
-    """Two groups with a field of one name would be one key of an id."""
+    """Two groups with a field of the same name would give the same key of an id."""
 
     class One(Group):
         size: int = 1
@@ -136,7 +137,7 @@ def test_a_field_stands_once() -> None:
 
 
 def test_the_form_has_what_everyone_sets_on_top() -> None:
-    """Then the groups, each an object with a title and a description."""
+    """The groups follow, each an object with a title and a description."""
     schema = parameter_schema(eval_sweep.fn).model_dump()
     form = schema["definitions"]["Suite"]
     assert list(form["properties"])[: len(TOP)] == TOP

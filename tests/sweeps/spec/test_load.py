@@ -1,4 +1,4 @@
-"""How sessions start: due times of open loops, traces, ramps, and what is refused."""
+"""Tests of the start of sessions: due times of open loops, traces, ramps, and errors."""
 
 import json
 from itertools import pairwise
@@ -19,18 +19,19 @@ from tutti.tasks.sweeps.spec.suite import SuiteError
 
 
 def test_a_closed_loop_has_no_due_times() -> None:
-    """A session starts when the one before it has ended; all of them at once."""
+    """All sessions start at once; each next sample starts when the previous one has ended."""
     assert Load().due_times(4, 100, seed=0) is None
     assert Load().ramp_starts(4) == [0.0] * 4
 
 
 def test_a_ramp_starts_its_sessions_one_at_a_time() -> None:
-    """Evenly over its seconds."""
+    """The starts are spread evenly over its seconds."""
     assert Load(kind="ramp", over_s=8).ramp_starts(4) == [0, 2, 4, 6]
 
 
 def test_poisson_arrivals_are_of_the_level() -> None:
-    """Level / session_s a second on average, with the spread of a Poisson process, by the seed."""
+    """The rate is level / session_s per second on average, with the spread of a Poisson process,
+    seeded."""
     load = Load(kind="poisson", session_s=2.0)
     due = load.due_times(8, 20_000, seed=1)
     assert due is not None and list(due) == sorted(due)
@@ -46,7 +47,8 @@ def test_poisson_arrivals_are_of_the_level() -> None:
 def test_a_trace_keeps_its_gaps(
     tmp_path_factory: pytest.TempPathFactory, at: list[float], speed: float, count: int
 ) -> None:
-    """Whatever its order and origin: the gaps, so many times as fast; too short is an error."""
+    """For any order and origin, the gaps are divided by the speed; a trace that is too short is an
+    error."""
     path = tmp_path_factory.mktemp("trace") / "t.jsonl"
     path.write_text("\n".join(json.dumps({"at": each}) for each in at))
     load = Load(kind="trace", file=path, speed=speed)
@@ -61,7 +63,7 @@ def test_a_trace_keeps_its_gaps(
 
 @pytest.mark.parametrize("line", ['{"when": 3}', "soon", "[1]", '{"at": null}'])
 def test_a_bad_line_of_a_trace_is_named(tmp_path: Path, line: str) -> None:
-    """File, line and value."""
+    """The error names file, line and value."""
     path = tmp_path / "t.jsonl"
     path.write_text(f"1.5\n{line}\n")
     with pytest.raises(SuiteError, match=r"line 1 column|1\..*given") as failure:
@@ -70,7 +72,7 @@ def test_a_bad_line_of_a_trace_is_named(tmp_path: Path, line: str) -> None:
 
 
 def test_a_trace_may_be_a_list(tmp_path: Path) -> None:
-    """As `tutti sql --format json` writes it."""
+    """`tutti sql --format json` writes such a list."""
     path = tmp_path / "t.json"
     path.write_text(json.dumps([{"at": 12.5}, {"at": 10.0}]))
     assert read_trace(path) == [0.0, 2.5]
@@ -92,13 +94,13 @@ def test_a_trace_may_be_a_list(tmp_path: Path) -> None:
     ],
 )
 def test_a_load_has_what_its_kind_needs_and_nothing_else(wrong: dict[str, object]) -> None:
-    """A key that would be ignored is a mistake."""
+    """A key that would be ignored is an error."""
     with pytest.raises(ValidationError):
         Load.model_validate(wrong)
 
 
 def test_a_trace_is_known_by_what_it_says(tmp_path: Path) -> None:
-    """A copy elsewhere is the same load; another arrival is another."""
+    """A copy at another path is the same load; a different arrival is another."""
     paths = [tmp_path / name for name in ("a", "b", "c")]
     for path, text in zip(paths, ("0\n1", "5\n6", "0\n2"), strict=True):
         path.write_text(text)

@@ -1,4 +1,4 @@
-"""`data.rule`: how a public benchmark is scored; without it by its publisher's rule."""
+"""Tests of `data.rule`, the scoring rule of a public benchmark; the default is its publisher's."""
 
 from pathlib import Path
 from typing import Any
@@ -33,7 +33,7 @@ def test_a_rule_chooses_the_scorer(rule: str | None, scorer: str) -> None:
 
 
 def test_only_another_rule_is_another_task_set(tmp_path: Path) -> None:
-    """The default's name is the same task set as no name."""
+    """Naming the default rule gives the same task set as no name."""
     (tmp_path / "possible_answer").mkdir()
     (tmp_path / "BFCL_v4_simple.json").write_text(QUESTION)
     (tmp_path / "possible_answer" / "BFCL_v4_simple.json").write_text(ANSWER)

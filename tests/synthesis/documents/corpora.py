@@ -1,5 +1,4 @@
-"""A folder of text files about a plant, for the tests of sets: so many documents, each with facts
-of its own."""
+"""Text files about a plant, for the tests of question sets: each document has its own facts."""
 
 from pathlib import Path
 
@@ -12,7 +11,7 @@ ROOMS = "hall cellar yard attic shed tower office garage loft dock store lab".sp
 
 
 def write_files(folder: Path, count: int = len(PARTS)) -> Path:
-    """Markdown files, a part of the plant each."""
+    """Write Markdown files, each about a part of the plant."""
     folder.mkdir(parents=True, exist_ok=True)
     for place, (part, maker, room) in enumerate(
         zip(PARTS[:count], MAKERS[:count], ROOMS[:count], strict=True)
@@ -29,6 +28,6 @@ def write_files(folder: Path, count: int = len(PARTS)) -> Path:
 
 
 def index_of(folder: Path, catalog: storage.Catalog) -> Path:
-    """The folder of an index of the files."""
+    """Return the folder of an index of the files."""
     passages = open_documents(folder, lambda line: None)
     return build_index(passages, catalog, IndexSpec(words=True))

@@ -1,4 +1,4 @@
-"""A search service over an index on loopback, for the tests of what agents make of a set."""
+"""Runs a search service for an index on loopback, for the tests of agents on a question set."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -11,7 +11,7 @@ from tutti.tasks.retrieval import Index
 
 @asynccontextmanager
 async def searching(folder: Path) -> AsyncIterator[str]:
-    """The service over the index in `folder`; its URL."""
+    """Run the service for the index in `folder` and yield its URL."""
     index = Index(folder)
 
     async def retrieve(request: web.Request) -> web.Response:

@@ -1,4 +1,5 @@
-"""A set of questions as a benchmark: who searches its index and reads scores 1, who does not 0."""
+"""Tests of a question set as a benchmark: a solver that searches its index and reads the hits
+scores 1, any other 0."""
 
 import asyncio
 import json
@@ -46,7 +47,7 @@ def index(tmp_path: Path, catalog: storage.Catalog) -> Path:
 
 
 def made(index: Path, catalog: storage.Catalog, **more: int) -> tuple[str, Path]:
-    """A set's id and folder."""
+    """Return a set's id and folder."""
     task_set = made_set(
         PassageSource(DocumentsRequest(index=str(index), size=15, **more), catalog), catalog
     )
@@ -56,7 +57,7 @@ def made(index: Path, catalog: storage.Catalog, **more: int) -> tuple[str, Path]
 
 
 async def attempt(benchmark: Benchmark, task: Task, model: ChatModel, tools: SearchTool) -> float:
-    """The score of one attempt with the tool search."""
+    """Return the score of one attempt with the tool `search`."""
     prompt = load_prompt(benchmark.prompt).render(task)
     done = await run_attempt(prompt, model, Environment(tools), AttemptLimits())
     said = Submission(done.answer, done.text, done.messages[len(prompt) :])
@@ -67,7 +68,7 @@ async def attempt(benchmark: Benchmark, task: Task, model: ChatModel, tools: Sea
 async def test_who_searches_scores_1_and_who_does_not_0(
     index: Path, catalog: storage.Catalog
 ) -> None:
-    """In every split; the solver knows the question, not the answer."""
+    """This holds in every split; the solver knows the question, not the answer."""
     _, folder = await asyncio.to_thread(made, index, catalog)
     tasks = {each.task_id: each for each in read_tasks(folder / TASKS, TASK)}
     seen = []
@@ -84,7 +85,7 @@ async def test_who_searches_scores_1_and_who_does_not_0(
 
 
 async def test_the_gold_attempt_scores_1(index: Path, catalog: storage.Catalog) -> None:
-    """As of every benchmark with an answer."""
+    """Every benchmark with an answer has this test."""
     benchmark = document_benchmark("plant", (await asyncio.to_thread(made, index, catalog))[1])
     for task in benchmark.load(Source()):
         gold = benchmark.gold_attempt(task)
@@ -95,12 +96,13 @@ async def test_the_gold_attempt_scores_1(index: Path, catalog: storage.Catalog) 
 async def test_a_suite_of_a_set_searches_the_sets_own_index(
     index: Path, catalog: storage.Catalog, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It is served for the sweep, and the agent has the tool without a word of the suite."""
+    """The index is served for the sweep, and the agent has the tool without a setting in the
+    suite."""
     task_set, _ = await asyncio.to_thread(made, index, catalog)
     served = []
 
     class Service:
-        """Stands for the process."""
+        """Fake of the process."""
 
         def __init__(self, place: Path, _: storage.Catalog) -> None:
             served.append(place)
@@ -123,7 +125,7 @@ async def test_a_suite_of_a_set_searches_the_sets_own_index(
 async def test_what_is_wrong_with_a_suite_of_a_set(
     index: Path, catalog: storage.Catalog, tmp_path: Path
 ) -> None:
-    """One message each: an unknown set, a user that nobody needs, two indexes at once, a bad
+    """Each error is one message: an unknown set, a superfluous user, two indexes at once, a bad
     line."""
     task_set, folder = await asyncio.to_thread(made, index, catalog)
     with pytest.raises(BenchmarkError, match="there is no task set 'task_set:0'"):

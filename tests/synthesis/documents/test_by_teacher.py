@@ -1,5 +1,5 @@
-"""Questions about own documents by a teacher: what its source does not say is sent back once, and
-then rejected with the reason."""
+"""Tests of a teacher's questions about own documents: a question without support in its source is
+returned once, and then rejected with the reason."""
 
 from typing import Any
 

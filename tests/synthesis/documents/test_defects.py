@@ -1,5 +1,5 @@
-"""Twenty planted defects for each gate: all are caught by the gate that should, none of the good
-questions is dropped, and without the gate its defects go through."""
+"""Tests of twenty planted defects for each gate: all are caught by the right gate, no good question
+is dropped, and without the gate its defects pass."""
 
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -36,7 +36,7 @@ def corpus(tmp_path: Path, new_catalog: NewCatalog) -> Corpus:
 
 @pytest.fixture
 def twins(corpus: Corpus, tmp_path: Path, new_catalog: NewCatalog) -> Corpus:
-    """The corpus with each of its statements once more, with another answer."""
+    """Return the corpus with each of its statements repeated with another answer."""
     others = [
         Passage(
             f"twin{n}.md#0", quotation(each).replace(each.answer, "9876"), "Notes", f"twin{n}.md"
@@ -55,7 +55,7 @@ def context_of(corpus: Corpus, *known: str) -> QuestionContext:
 
 
 def misquoted(tasks: Tasks) -> list[Task]:
-    """A word that the document does not have, or a sentence about "it"."""
+    """Return tasks with a word that the document does not have, or a sentence about "it"."""
     found = []
     for place, each in enumerate(tasks):
         spoilt = {"question": each.question.replace("? ", "? It is said: ", 1)}
@@ -65,7 +65,7 @@ def misquoted(tasks: Tasks) -> list[Task]:
 
 
 def leaking(tasks: Tasks) -> list[Task]:
-    """The answer in brackets, at the end."""
+    """Return tasks with the answer in brackets at the end."""
     return [
         replace(each, inputs={"question": f"{each.question[:-1]} ({each.answer})."})
         for each in tasks
@@ -73,7 +73,8 @@ def leaking(tasks: Tasks) -> list[Task]:
 
 
 def misplaced(tasks: Tasks, corpus: Corpus) -> list[Task]:
-    """The words of a question about another document, which has no room in common."""
+    """Return tasks with the words of a question about another document, which has no room in
+    common."""
     found = []
     for each in tasks:
         passage = corpus.passage(each.key)
@@ -94,7 +95,7 @@ PLANTERS: dict[str, Callable[[Tasks], list[Task]]] = {
 
 
 def planted(name: str, corpus: Corpus, twins: Corpus) -> list[tuple[QuestionContext, Tasks]]:
-    """The defects of a gate, with the benches on which they are ones."""
+    """Return the defects of a gate, with the contexts in which they are defects."""
     good = candidates_of(corpus, 0)[:COUNT]
     if name in PLANTERS:
         return [(context_of(corpus), PLANTERS[name](good))]
@@ -115,7 +116,7 @@ def planted(name: str, corpus: Corpus, twins: Corpus) -> list[tuple[QuestionCont
 
 
 def _usual(task: Task, corpus: Corpus) -> QuestionContext:
-    """A context in which a question's answer is the usual one."""
+    """Return a context in which a question's answer is the most common one."""
     context = context_of(corpus)
     context.answers[task.template] += Counter({spaced(task.answer): 12})
     return context

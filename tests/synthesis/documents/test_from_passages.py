@@ -1,5 +1,5 @@
-"""Questions by the program: their quotation is in the passage and their answer in it, and its
-solver reads the answer back from what a search returns."""
+"""Tests of the program's questions: the quotation is in the passage and contains the answer, and
+the solver reads the answer from a search result."""
 
 from collections import Counter
 
@@ -34,14 +34,14 @@ def test_each_kind_is_made() -> None:
 
 @pytest.mark.parametrize("answer", ["40", "35"])
 def test_a_sentence_that_stands_twice_is_not_asked_about(answer: str) -> None:
-    """Neither with another answer nor with the same."""
+    """Such a sentence is skipped with another answer and with the same."""
     other = Passage("b", PUMP.text.replace("35", answer))
     kinds = Counter(kind for kind, _ in questions_from_passages([PUMP, other]))
     assert not kinds
 
 
 def test_the_solver_reads_the_answer_from_a_result() -> None:
-    """And none from a result that lacks the sentence."""
+    """A result without the sentence gives no answer."""
     passages = {each.id: each for each in (PUMP, VALVE, LAMP)}
     result = "\n\n".join(each.text for each in passages.values())
     for kind, question in questions_from_passages(passages.values()):

@@ -1,5 +1,5 @@
-"""Every gate of questions about documents passes its good examples and rejects its bad ones with a
-reason; and each is needed: without it, its bad examples go through."""
+"""Tests that every gate of questions about documents passes its good examples and rejects its bad
+ones with a reason, and that without the gate its bad examples pass."""
 
 import asyncio
 from collections.abc import Iterator, Sequence
@@ -41,7 +41,8 @@ def test_good_examples_pass_and_bad_ones_do_not(name: str, catalog: storage.Cata
 def test_a_question_is_shown_to_no_gate_after_the_one_that_rejects_it(
     catalog: storage.Catalog,
 ) -> None:
-    """The gates shown are the first ones, in order; those that pass were shown to all."""
+    """The gates are run in order up to the rejecting one; questions that pass were checked by
+    all."""
     examples = DOCUMENT_GATES["parses"].examples
     context = QuestionContext(corpus_of(examples.passages, catalog))
     tasks = [*examples.good, *examples.bad]

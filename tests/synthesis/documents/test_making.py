@@ -1,5 +1,5 @@
-"""A set of questions about a folder of files, by the program: stored with sources and verdicts,
-the same bytes again, goes on after a kill, and says what is wrong with an index."""
+"""Tests of a question set about a folder of files, by the program: stored with sources and
+verdicts, reproducible to the byte, resumable after a kill, with errors for an invalid index."""
 
 import json
 from collections.abc import Iterator
@@ -70,7 +70,8 @@ def test_a_set_has_its_sources_its_verdicts_and_its_index(
 
 
 def test_the_same_request_gives_the_same_bytes(tmp_path: Path, new_catalog: NewCatalog) -> None:
-    """In another store; another seed gives another set; an id names the index as well."""
+    """This holds in another store; another seed gives another set, and the index may be named by
+    id."""
     files = write_files(tmp_path / "files")
     found = []
     for name in "ab":
@@ -93,8 +94,7 @@ def test_the_same_request_gives_the_same_bytes(tmp_path: Path, new_catalog: NewC
 def test_a_run_that_was_killed_goes_on(
     index: str, catalog: storage.Catalog, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Batches that were judged are not judged again, and the set is the one that an undisturbed run
-    makes."""
+    """Judged batches are not judged again, and the set equals that of an undisturbed run."""
     monkeypatch.setattr(judging, "BATCH", 4)
     request = DocumentsRequest(index=index, size=14)
     taken = SetInMaking.take
@@ -141,7 +141,7 @@ def test_too_few_questions_are_told_with_what_is_there(
 
 
 def test_the_source_is_found_where_the_agents_tool_shows_it() -> None:
-    """The default rank is the number of hits that a search of the tool shows."""
+    """The default rank is the number of hits that the agent's search tool shows."""
     assert DocumentsRequest(index="index:1").rank == RESULTS_PER_SEARCH
 
 
@@ -154,7 +154,8 @@ def test_documents_without_a_sentence_to_ask_about(catalog: storage.Catalog) -> 
 def test_what_is_wrong_with_an_index_is_told(
     index: str, catalog: storage.Catalog, tmp_path: Path
 ) -> None:
-    """An unknown one, a folder of documents, one without its passages, one without text."""
+    """The cases are an unknown index, a folder of documents, an index without its passages, and one
+    without text."""
     index_id = json.loads((Path(index) / MANIFEST).read_text())["index_id"]
     blank = build_index([Passage("a", "  ", "A", "a")], catalog)
     cases = {
@@ -175,7 +176,8 @@ def test_what_is_wrong_with_an_index_is_told(
 
 @given(st.lists(st.text(max_size=8), max_size=12, unique=True))
 def test_splits_follow_documents(names: list[str]) -> None:
-    """Any two documents give a test and a training split, any three all; one alone is for test."""
+    """Two documents give a test and a training split, three give all splits, and a single one is
+    for test."""
     found = splits_of(names)
     assert set(found) == set(names)
     wanted = ("test", "train", "validation")[: len(names)]

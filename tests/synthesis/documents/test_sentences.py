@@ -1,5 +1,5 @@
-"""Sentences of markdown as people read them: nothing of code, tables or headings, wrapped lines
-joined, marks gone; what a passage's border cuts is left out."""
+"""Tests of sentences in Markdown: no code, tables or headings, wrapped lines joined, markup
+removed, and sentences cut by a passage's border omitted."""
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -50,7 +50,7 @@ def test_where_code_stands() -> None:
 
 
 def test_a_border_of_passages_cuts_nothing_into_a_sentence() -> None:
-    """Neither a sentence's tail nor code that began in the passage before."""
+    """The end of a cut sentence and code that began in the previous passage are omitted."""
     parts = [
         "One is whole. Two is cut at",
         "the border. Three is whole.\n```",

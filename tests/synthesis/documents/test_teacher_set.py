@@ -1,6 +1,6 @@
-"""A set of questions about documents by a teacher: through the same gates, nothing paid twice.
+"""Tests of a teacher's question set about documents: the same gates, and nothing is paid for twice.
 
-No strong model was reached: the answers are hand-written, in the API's form.
+No strong model was available: the responses are hand-written in the API's format.
 """
 
 import asyncio
@@ -39,8 +39,8 @@ def index(tmp_path: Path, catalog: storage.Catalog) -> str:
 
 
 def questions_of(passage: Passage) -> list[dict[str, str]]:
-    """Four questions of a teacher about a passage: two good ones, one that speaks of "the passage"
-    and one whose quotation nobody wrote."""
+    """Return a teacher's four questions about a passage: two good ones, one about "the passage",
+    and one with an invented quotation."""
     made, cleaned, stopped = sentences_of(passage.text)
     part = passage.source.removesuffix(".md")
     maker = made.plain.partition("made by ")[2].split()[0]
@@ -57,7 +57,7 @@ def questions_of(passage: Passage) -> list[dict[str, str]]:
 
 
 def script_of(index: str, catalog: storage.Catalog) -> dict[str, list[Any]]:
-    """What the teacher answers to each call over the plant's documents."""
+    """Return the teacher's response to each call about the plant's documents."""
     script: dict[str, list[Any]] = {}
     for place, (passage,) in enumerate(parts_of(open_corpus(index, catalog), 0)):
         items = questions_of(passage)
@@ -67,7 +67,7 @@ def script_of(index: str, catalog: storage.Catalog) -> dict[str, list[Any]]:
 
 
 class TeacherSet(NamedTuple):
-    """What came of a request."""
+    """Result of a request."""
 
     task_set_id: str
     spent: str
@@ -104,7 +104,7 @@ async def test_its_questions_pass_the_gates_and_are_a_set(
 
 
 async def test_a_spent_budget_keeps_what_was_paid_for(index: str, catalog: storage.Catalog) -> None:
-    """The next run goes on, and no answer is paid twice."""
+    """The next run continues, and no response is paid for twice."""
     async with serving(ScriptedEndpoint(script_of(index, catalog))) as endpoint:
         with pytest.raises(BudgetSpent, match="the budget of 3 calls is spent"):
             await made(endpoint, catalog, index, calls=3, concurrency=1)
@@ -127,7 +127,7 @@ async def test_too_few_are_told_and_another_size_is_not_paid_again(
 async def test_a_part_without_an_answer_is_told_and_the_others_go_on(
     index: str, catalog: storage.Catalog
 ) -> None:
-    """One that the teacher refuses for good; what fails at the endpoint stops the run."""
+    """The teacher refuses the part permanently; a failure of the endpoint stops the run."""
     script = script_of(index, catalog)
     script["documents-0-0"] = [Raw(refusal="No.")]
     async with serving(ScriptedEndpoint(script)) as endpoint:
@@ -150,7 +150,7 @@ def test_the_plan_counts_calls_tokens_and_dollars(index: str, catalog: storage.C
 async def test_by_the_flow_through_a_gateway(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, index: str, catalog: storage.Catalog
 ) -> None:
-    """The teacher's calls are on record with their role, and belong to one program."""
+    """The teacher's calls are recorded with their role and belong to one program."""
     monkeypatch.setenv("TUTTI_HOME", str(tmp_path / "store"))
     monkeypatch.delenv("TUTTI_CATALOG_URL", raising=False)
     models = tmp_path / "models.yaml"

@@ -1,7 +1,7 @@
-"""From a folder of text files to a measured set: index, questions, and two models through a sweep.
+"""Test from a folder of text files to a measured set: index, questions, and two models in a sweep.
 
-The documents are this project's own. One model searches the question and reads the answer from what
-it gets, the other says that it does not know. Nothing stands for a service but the models.
+The documents are this project's own. One model searches the question and reads the answer from the
+result, the other replies that it does not know. Only the models are fakes.
 """
 
 import json
@@ -36,7 +36,7 @@ from attempts a join cells c using (cell_id) group by all order by model
 
 
 class Models:
-    """`solver` uses the tool, `mute` does not; both are given it."""
+    """Models `solver`, which uses the tool, and `mute`, which does not; both are offered it."""
 
     def __init__(self, tasks: list[Task]) -> None:
         self.by_question = {each.question: each for each in tasks}
@@ -63,7 +63,7 @@ class Models:
 
 @asynccontextmanager
 async def registry(folder: Path, reply: Models) -> AsyncIterator[Path]:
-    """A registry of the two models at one endpoint."""
+    """Yield a registry of the two models at one endpoint."""
     double = EngineDouble()
     double.reply = reply
     async with TestServer(double.application()) as server:

@@ -1,4 +1,5 @@
-"""The lending desk with what its tasks expect, as a generator's pipeline fills it in."""
+"""The lending desk with the expected states of its tasks, as a generator's pipeline completes
+it."""
 
 from pathlib import Path
 
@@ -23,7 +24,7 @@ TASKS = (EXTENDED, LOOKED_UP, CHANGED)
 
 
 async def expected_of(domain: Domain, tasks: tuple[DomainTask, ...]) -> tuple[DomainTask, ...]:
-    """The tasks with the states that their golden calls lead to."""
+    """Return the tasks with the states after their golden calls."""
     async with Toolkit(domain) as toolkit:
         replays = await toolkit.replay(tasks)
     assert not any(each.failure for each in replays)
@@ -32,7 +33,7 @@ async def expected_of(domain: Domain, tasks: tuple[DomainTask, ...]) -> tuple[Do
 
 
 async def lending_folder(folder: Path) -> tuple[DomainTask, ...]:
-    """Write the lending desk as a folder; its tasks."""
+    """Write the lending desk as a folder and return its tasks."""
     folder.mkdir(parents=True, exist_ok=True)
     tasks = await expected_of(EXAMPLE, TASKS)
     write_domain_folder(folder, EXAMPLE, tasks)

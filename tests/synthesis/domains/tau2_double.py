@@ -1,6 +1,6 @@
-"""A stand-in for the parts of tau2's package that a written domain imports, where tau2 is missing.
+"""Fakes of the parts of tau2's package that a written domain imports, for machines without tau2.
 
-It has their names and what they promise, in a few lines; `test_tau2_check` runs the real ones.
+They have the real names and interfaces in a few lines; `test_tau2_check` runs the real ones.
 """
 
 import hashlib
@@ -18,13 +18,13 @@ from pydantic import BaseModel, ConfigDict
 
 
 class DB(BaseModel):
-    """A database: no other tables than its own."""
+    """Database that allows only its own tables."""
 
     model_config = ConfigDict(extra="forbid")
 
 
 class ToolType(StrEnum):
-    """What a tool does."""
+    """Type of a tool's effect."""
 
     READ = "read"
     WRITE = "write"
@@ -42,13 +42,13 @@ def is_tool(kind: ToolType) -> Callable[[Any], Any]:
 
 
 class ToolKitBase:
-    """Tools over a database."""
+    """Tools on a database."""
 
     def __init__(self, db: Any = None) -> None:
         self.db = db
 
     def get_db_hash(self) -> str:
-        """As tau2 hashes it."""
+        """Return the hash as tau2 does."""
         state = json.dumps(self.db.model_dump(), sort_keys=True, default=str)
         return hashlib.sha256(state.encode()).hexdigest()
 
@@ -58,35 +58,33 @@ class ToolKitBase:
 
 
 class Registry:
-    """What was registered."""
+    """Registry of domains and tasks."""
 
     def __init__(self) -> None:
         self.found: dict[str, Any] = {}
 
     def register_domain(self, get_environment: Any, name: str) -> None:
-        """Keep it."""
         self.found[name] = SimpleNamespace(environment=get_environment)
 
     def register_tasks(self, get_tasks: Any, name: str, get_task_splits: Any) -> None:
-        """Keep them."""
         self.found[name].tasks, self.found[name].splits = get_tasks, get_task_splits
 
 
 class Task(BaseModel):
-    """A task, whatever else it has."""
+    """Task with any additional fields."""
 
     model_config = ConfigDict(extra="allow")
     id: str
 
 
 def environment(domain: str, policy: str, tools: Any, solo_mode: bool = False) -> Any:
-    """An environment's parts."""
     return SimpleNamespace(domain=domain, policy=policy, tools=tools, solo_mode=solo_mode)
 
 
 @contextmanager
 def loaded(folder: Path, name: str) -> Iterator[Any]:
-    """The registered domain (`environment`, `tasks`, `splits`) of a written folder, imported."""
+    """Import a written folder and yield the registered domain (`environment`, `tasks`,
+    `splits`)."""
     registry = Registry()
     contents: dict[str, dict[str, Any]] = {
         "tau2": {},

@@ -1,4 +1,5 @@
-"""A domain's folder as a benchmark: the golden calls score 1, doing nothing 0, through the loop."""
+"""Tests of a domain's folder as a benchmark: in the agent loop, the golden calls score 1, and doing
+nothing scores 0."""
 
 from collections.abc import Generator
 from pathlib import Path
@@ -22,7 +23,7 @@ from tutti.tasks.task_sets import write_tasks
 
 
 def golden(task: DomainTask) -> Generator[ToolUse, str, str]:
-    """The golden calls, then all that must be said."""
+    """Yield the golden calls, then all required texts."""
     for action in task.world.actions:
         yield ToolUse(action.name, action.arguments)
     return " and ".join(task.world.communicate)
@@ -31,7 +32,7 @@ def golden(task: DomainTask) -> Generator[ToolUse, str, str]:
 async def attempt(
     benchmark: Benchmark, item: Task, model: ChatModel, user: Scripted | None = None
 ) -> Score:
-    """The score of one attempt, made as a sweep makes it."""
+    """Return the score of one attempt, made as a sweep does."""
     assert benchmark.world is not None
     made = benchmark.world(item, user)
     try:
@@ -45,7 +46,7 @@ async def attempt(
 
 
 async def test_the_oracle_scores_1_and_nothing_0(tmp_path: Path) -> None:
-    """Solo, in every split; the detail says which part was missed."""
+    """This holds solo in every split; the detail names the missing part."""
     tasks = {each.task_id: each for each in await lending_folder(tmp_path)}
     seen = []
     for split in ("train", "test"):
@@ -65,7 +66,7 @@ async def test_the_oracle_scores_1_and_nothing_0(tmp_path: Path) -> None:
 
 
 async def test_with_a_customer(tmp_path: Path) -> None:
-    """The prompt is the policy; the scenario goes to the customer and never to the agent."""
+    """The prompt is the policy; the scenario is given to the customer and never to the agent."""
     (task, *_) = await lending_folder(tmp_path)
     benchmark = domain_benchmark("lending", tmp_path, "train")
     assert benchmark.needs_user and benchmark.interactive
@@ -81,7 +82,7 @@ async def test_with_a_customer(tmp_path: Path) -> None:
 
 
 async def test_the_gold_attempt_scores_1(tmp_path: Path) -> None:
-    """As of every benchmark with an answer."""
+    """Every benchmark with an answer has this test."""
     await lending_folder(tmp_path)
     benchmark = domain_benchmark("lending", tmp_path)
     for item in benchmark.load(Source()):
@@ -90,7 +91,7 @@ async def test_the_gold_attempt_scores_1(tmp_path: Path) -> None:
 
 
 async def test_the_same_task_of_another_toolkit_is_another_task(tmp_path: Path) -> None:
-    """What the tools do is part of a task's identity; where the folder is, is not."""
+    """The tools' code is part of a task's identity; the folder's path is not."""
     await lending_folder(tmp_path / "a")
     await lending_folder(tmp_path / "b")
 
@@ -105,8 +106,8 @@ async def test_the_same_task_of_another_toolkit_is_another_task(tmp_path: Path) 
 
 
 async def test_what_is_no_benchmark(tmp_path: Path) -> None:
-    """One message with the file: no domain there, no such split, a task without an expected
-    state."""
+    """The error is one message with the file: no domain there, an unknown split, a task without an
+    expected state."""
     with pytest.raises(BenchmarkError, match=r"has no domain\.json"):
         domain_benchmark("x", tmp_path)
     await lending_folder(tmp_path)

@@ -1,4 +1,4 @@
-"""Records are checked against tables: kinds, bounds, choices, keys, foreign keys, changes."""
+"""Tests of checking records against tables: kinds, bounds, choices, keys, foreign keys, changes."""
 
 from typing import Any
 

@@ -1,4 +1,5 @@
-"""A toolkit's database in the sandbox: what no call looks at is shared, and nothing shows it."""
+"""Tests of a toolkit's database in the sandbox: parts that no call accesses are shared, which
+cannot be observed."""
 
 import contextlib
 import copy
@@ -23,7 +24,7 @@ STEPS = st.lists(
 
 
 def step(db: dict[str, Any], table: str, key: str, kind: int, field: str, value: Any) -> Any:
-    """What a tool may do with a database; returns what it saw."""
+    """Apply one operation of a tool to a database and return what it read."""
     records = db.get(table)
     if records is None:
         return "no table"
@@ -63,7 +64,8 @@ REFILLED = [("T", "b", 4, "g", 0), ("T", "b", 1, "f", False)]
 @example({"T": {"b": {"f": 0, "g": False}}}, REFILLED)
 @example({"T": {"b": {"f": 0, "g": False}}}, [("T", "b", 2, "f", 0), *REFILLED])
 def test_a_lazy_database_is_as_a_copy(tables: dict[str, Any], steps: list[Any]) -> None:
-    """Every tool sees what it would see in a copy, the result is the copy's, the source is kept."""
+    """Every tool sees the same as in a copy, the result equals the copy's, and the source is
+    unchanged."""
     source, mine = copy.deepcopy(tables), copy.deepcopy(tables)
     lazy = Lazy(source, Originals(source), deep=True)
     for each in steps:
@@ -92,7 +94,7 @@ def test_a_hosts_hash_and_changes_are_those_of_whole_databases(
 
 
 def test_ten_and_ten_point_nought_are_two_states() -> None:
-    """To Python they are equal; in the hash, as in tau2's, they are not."""
+    """10 and 10.0 are equal in Python but differ in the hash, as in tau2's."""
     host = Host('def act(db):\n    db["t"]["k"]["v"] /= 1\n', {"t": {"k": {"v": 10}}})
     host.begin("p", {})
     assert host.call("p", "act", {})["changes"] == ["t.v"]
@@ -119,7 +121,8 @@ def test_a_call_that_does_not_succeed_changes_nothing(body: str, status: str) ->
 
 
 def test_a_state_that_two_programs_come_to_is_hashed_once() -> None:
-    """By whatever road, and with another order of keys; what was undone is the first state."""
+    """The hash is computed once for any path and any order of keys; a state whose changes were
+    reverted is the first state."""
     text = 'def put(db, key, v):\n    db["t"].pop(key, None)\n    db["t"][key] = {"v": v}\n'
     host = Host(text, {"t": {"a": {"v": 1}, "b": {"v": 2}}, "u": {}})
     for program, calls in {"p": ("a", "b"), "q": ("b", "a")}.items():
@@ -162,7 +165,8 @@ def test_a_tool_that_takes_any_arguments_is_given_them() -> None:
 
 
 def test_a_result_is_as_it_was_when_the_call_ended() -> None:
-    """A toolkit that keeps what it returned and changes it in a later call changes no reply."""
+    """A toolkit that keeps a returned object and changes it in a later call does not change the
+    earlier reply."""
     text = "KEPT = []\ndef act(db):\n    KEPT.append(len(KEPT))\n    return KEPT\n"
     host, printed = Host(text, {}), io.StringIO()
     with contextlib.redirect_stdout(printed):
@@ -178,7 +182,7 @@ NESTED = st.dictionaries(KEYS, st.one_of(VALUES, st.none(), st.lists(VALUES, max
 def test_a_copy_is_kept_until_something_in_it_is_replaced(
     table: dict[str, Any], field: str, value: Any
 ) -> None:
-    """Records with lists in them and without; equal values of another type are others."""
+    """Records are with and without lists; equal values of another type count as replaced."""
     originals = Originals({"t": table})
     made = originals.copy_of(table)
     assert originals.is_kept(made, table) and made is not table

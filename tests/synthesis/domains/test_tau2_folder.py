@@ -1,4 +1,5 @@
-"""A domain in tau2's form: its tools reach our states, its texts stay data, bad names are named."""
+"""Tests of a domain in tau2's format: its tools reach our states, its texts remain data, and
+invalid names are reported."""
 
 import ast
 import inspect
@@ -95,14 +96,14 @@ def spoil(db):
 
 
 async def written(folder: Path) -> tuple[DomainTask, ...]:
-    """Write the lending desk; its tasks."""
+    """Write the lending desk and return its tasks."""
     tasks = await expected_of(EXAMPLE, TASKS)
     write_tau2_folder(folder, EXAMPLE, tasks)
     return tasks
 
 
 async def test_golden_actions_lead_to_our_states(tmp_path: Path) -> None:
-    """tau2's tools, its hash, the task's own start: each the same as in our sandbox."""
+    """tau2's tools, its hash and the task's initial state give the same results as our sandbox."""
     tasks = {each.task_id: each for each in await written(tmp_path)}
     with loaded(tmp_path, "lending") as domain:
         made = domain.tasks(None)
@@ -123,7 +124,7 @@ async def test_golden_actions_lead_to_our_states(tmp_path: Path) -> None:
 
 
 async def test_our_reader_of_tau2_reads_it(tmp_path: Path) -> None:
-    """The loader of tau2's data takes tasks, policy, database and splits."""
+    """The loader of tau2's data reads tasks, policy, database and splits."""
     tasks = await written(tmp_path)
     found = read_domain(tmp_path / "data/tau2/domains/lending")
     assert [each.id for each in found.tasks] == [each.task_id for each in tasks]
@@ -137,7 +138,7 @@ async def test_our_reader_of_tau2_reads_it(tmp_path: Path) -> None:
 
 
 async def test_the_same_domain_gives_the_same_bytes(tmp_path: Path) -> None:
-    """And another name gives other places."""
+    """Another name gives other paths."""
     tasks = await written(tmp_path / "a")
     await written(tmp_path / "b")
     files = [each for each in sorted((tmp_path / "a").rglob("*")) if each.is_file()]
@@ -152,7 +153,8 @@ async def test_the_same_domain_gives_the_same_bytes(tmp_path: Path) -> None:
 
 
 def test_values_stay_as_they_are(tmp_path: Path) -> None:
-    """A whole number of kind `number` stays one: with 10.0 for 10 the hash would be another."""
+    """An integer of kind `number` stays an integer, because 10.0 in place of 10 would change the
+    hash."""
     write_tau2_folder(tmp_path, KINDS, [])
     with loaded(tmp_path, "kinds") as domain:
         tools = domain.environment().tools
@@ -185,7 +187,7 @@ def test_values_stay_as_they_are(tmp_path: Path) -> None:
     ],
 )
 def test_records_that_do_not_fit(tmp_path: Path, field: str, value: Any, words: str) -> None:
-    """The written models refuse what the tables do not allow."""
+    """The generated models refuse values that the tables do not allow."""
     things = {"T1": KINDS.records["things"]["T1"] | {field: value}}
     bad = KINDS.model_copy(update={"records": {"things": things, "empty": {}}})
     write_tau2_folder(tmp_path, bad, [])
@@ -194,7 +196,7 @@ def test_records_that_do_not_fit(tmp_path: Path, field: str, value: Any, words: 
 
 
 def with_texts(text: str) -> Domain:
-    """The domain of all kinds with `text` wherever a domain has free text."""
+    """Return the domain of all kinds with `text` in place of every free text."""
     fields = [
         each.model_copy(update={"about": text, "one_of": (text,) if each.one_of else ()})
         for each in KINDS.tables[0].fields
@@ -209,7 +211,7 @@ def with_texts(text: str) -> Domain:
 
 
 def shape(source: str) -> str:
-    """The source without what its literals say."""
+    """Return the source without the content of its literals."""
     tree = ast.parse(source)
     for node in ast.walk(tree):
         if isinstance(node, ast.Constant) and isinstance(node.value, str):
@@ -235,7 +237,8 @@ NASTY = (
     st.text(max_size=60) | st.sampled_from(NASTY) | st.lists(st.sampled_from(NASTY)).map("".join)
 )
 def test_no_text_becomes_code(text: str) -> None:
-    """Whatever a domain's texts are, the written source has the same shape, and says them."""
+    """For any texts of a domain, the written source has the same structure and contains them as
+    literals."""
     plain, nasty = tau2_source(with_texts("x"), "kinds"), tau2_source(with_texts(text), "kinds")
     assert {name: shape(source) for name, source in nasty.items()} == {
         name: shape(source) for name, source in plain.items()
@@ -246,7 +249,7 @@ def test_no_text_becomes_code(text: str) -> None:
 
 
 async def test_texts_of_tasks_and_rules_are_data(tmp_path: Path) -> None:
-    """They are in JSON and in the policy only, unchanged."""
+    """Such texts are only in JSON and in the policy, unchanged."""
     (task, *_) = await expected_of(EXAMPLE, TASKS)
     nasty = "".join(NASTY)
     scenario = task.world.scenario.model_copy(update={"reason": nasty, "persona": nasty})
@@ -263,18 +266,18 @@ async def test_texts_of_tasks_and_rules_are_data(tmp_path: Path) -> None:
 
 
 def changed(**update: Any) -> Domain:
-    """The domain of all kinds with other parts."""
+    """Return the domain of all kinds with other parts."""
     return KINDS.model_copy(update=update)
 
 
 def tool(name: str = "act", *parameters: str) -> tuple[ToolSpec, ...]:
-    """A tool with parameters of these names."""
+    """Return a tool with parameters of these names."""
     made = tuple(Parameter(name=each, kind="text", about="") for each in parameters)
     return (ToolSpec(name=name, kind="READ", about="", parameters=made),)
 
 
 def table(name: str, *fields: str) -> TableSpec:
-    """A table with fields of these names."""
+    """Return a table with fields of these names."""
     return TableSpec(name=name, key="x", fields=[FieldSpec(name=f, kind="text") for f in fields])
 
 
@@ -299,14 +302,14 @@ def table(name: str, *fields: str) -> TableSpec:
     ],
 )
 def test_names_that_tau2_cannot_have(tmp_path: Path, domain: Domain, words: str) -> None:
-    """One message with place and name, and nothing is written."""
+    """The error is one message with place and name, and nothing is written."""
     with pytest.raises(UsageError, match=words):
         write_tau2_folder(tmp_path, domain, [])
     assert not list(tmp_path.iterdir())
 
 
 async def test_what_else_is_refused(tmp_path: Path) -> None:
-    """A name that is none, a task without a state, a task twice."""
+    """Errors are raised for an invalid name, a task without a state and a duplicate task."""
     with pytest.raises(UsageError, match=r"name: '\.\./x'"):
         write_tau2_folder(tmp_path, EXAMPLE, [], "../x")
     with pytest.raises(UsageError, match="expected is empty"):

@@ -1,4 +1,5 @@
-"""A world of a synthesized domain: an attempt has its own database; bad tools end no attempt."""
+"""Tests of a world of a synthesized domain: each attempt has its own database, and bad tools end no
+attempt."""
 
 import asyncio
 import json
@@ -64,19 +65,19 @@ EXTEND = json.dumps({"loan_id": "L1", "days": 2})
 
 @pytest.fixture
 def one_second(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """A call may take one second."""
+    """Limit a call to one second."""
     limits = world.CALL_LIMITS.__class__(**{**vars(world.CALL_LIMITS), "seconds": 1.0})
     monkeypatch.setattr(world, "CALL_LIMITS", limits)
     yield
 
 
 def solo(domain: Domain = EXAMPLE, task: Any = EXTENDED) -> DomainWorld:
-    """A world without a user."""
+    """Return a world without a user."""
     return DomainWorld(domain, task, None, solo=True)
 
 
 async def test_each_attempt_has_a_database_of_its_own() -> None:
-    """Two attempts at one task at once: what one changes the other does not see."""
+    """Of two concurrent attempts at one task, neither sees the other's changes."""
     first, second = solo(), solo()
     try:
         before = first.outcome()
@@ -92,7 +93,7 @@ async def test_each_attempt_has_a_database_of_its_own() -> None:
 
 
 async def test_the_golden_calls_lead_to_what_is_expected() -> None:
-    """The hash that a world states is the one of a replay, with and without calls."""
+    """The hash reported by a world equals that of a replay, with and without calls."""
     for task in await expected_of(EXAMPLE, TASKS):
         made = solo(task=task)
         untouched = made.outcome()["db"]
@@ -114,7 +115,7 @@ async def test_calls_of_one_turn_are_made_in_their_order() -> None:
 
 
 async def test_what_the_agent_may_call() -> None:
-    """Only the task's tools; other calls and refusals are errors of the call."""
+    """Only the task's tools are allowed; other calls and refusals are errors of the call."""
     made = solo(task=CHANGED)
     assert {each["function"]["name"] for each in made.schemas} == set(CHANGED.world.tools)
     unknown = await made.use("get_loan", '{"loan_id": "L1"}')
@@ -129,7 +130,7 @@ async def test_what_the_agent_may_call() -> None:
 @pytest.mark.parametrize("tool", ["sleep_for_ever", "spin", "leave"])
 @pytest.mark.usefixtures("one_second")
 async def test_a_tool_that_does_not_return(tool: str) -> None:
-    """It is an error of that call, in bounded time; the database is as before, and goes on."""
+    """The call fails within its time limit; the database is unchanged and usable."""
     made = solo(BAD)
     assert (await made.use("extend_loan", EXTEND)).status == "ok"
     before = made.outcome()
@@ -143,7 +144,7 @@ async def test_a_tool_that_does_not_return(tool: str) -> None:
 
 
 async def test_a_tool_with_an_error() -> None:
-    """The agent sees the error, nothing changes."""
+    """The agent gets the error, and nothing changes."""
     made = solo(BAD)
     failed = await made.use("wrong", "{}")
     assert failed.error_type == "tool_error" and "ZeroDivisionError" in failed.content
@@ -151,7 +152,7 @@ async def test_a_tool_with_an_error() -> None:
 
 
 async def test_a_state_that_cannot_be_reached_again() -> None:
-    """A tool that depends on more than the database: the attempt is void and not wrong."""
+    """The tool depends on more than the database: the attempt is void and not wrong."""
     made = solo(BAD)
     for _ in range(2):
         await made.use("count_calls", "{}")
@@ -172,7 +173,7 @@ async def test_a_toolkit_that_cannot_be_loaded() -> None:
 
 
 async def test_a_dialogue_with_a_customer() -> None:
-    """The customer speaks first and ends it; it is told the scenario and the persona."""
+    """The customer speaks first and ends the dialogue; it gets the scenario and the persona."""
     scenario = EXTENDED.world.scenario.model_copy(update={"persona": "You are in a hurry."})
     model = Scripted("I need 7 more days", "Thanks", "[DONE]")
     made = DomainWorld(EXAMPLE, changed_task(EXTENDED, scenario=scenario), model)
@@ -185,6 +186,6 @@ async def test_a_dialogue_with_a_customer() -> None:
 
 
 def test_no_model_for_the_customer() -> None:
-    """It is said at once."""
+    """The error is raised immediately."""
     with pytest.raises(BenchmarkError, match="needs a model"):
         DomainWorld(EXAMPLE, EXTENDED, None)

@@ -1,7 +1,7 @@
-"""A lending desk of which every second candidate has one defect, as sets without gates have them.
+"""A lending desk in which every second candidate has one defect, as in sets without gates.
 
-No solver: as a teacher's domain, and as the reference's, it has nobody who knows how a task is
-meant.
+It has no solver: like a teacher's domain, and like the reference's, it has no source of a task's
+intended solution.
 """
 
 from collections.abc import Callable, Iterator
@@ -21,7 +21,7 @@ MARK = "defect"
 
 @dataclass(frozen=True)
 class Defect:
-    """A defect, and who must see it."""
+    """A defect, and the gate that must detect it."""
 
     spoil: Spoil
     gate: str
@@ -34,7 +34,7 @@ class Defect:
 
 
 class DefectiveLending(Lending):
-    """`Lending` with a defect in every second candidate, which `difficulty` marks."""
+    """`Lending` with a defect in every second candidate, marked by `difficulty`."""
 
     solve = None  # type: ignore[assignment]
 
@@ -57,25 +57,26 @@ class DefectiveLending(Lending):
 
 
 def with_calls(task: DomainTask, *calls: Action, **fields: Any) -> DomainTask:
-    """A task with other golden calls; it says the loan's id, which its first call returns."""
+    """Return a task with other golden calls, which requires the text of the loan's id, returned by
+    its first call."""
     loan = task.world.actions[1].arguments["loan_id"]
     return changed_task(task, **{"actions": calls, "communicate": (loan,), **fields})
 
 
 def refused(task: DomainTask, _: DomainTask) -> DomainTask:
-    """The golden call is refused: the loan is returned."""
+    """Make the golden call one that is refused, because the loan is returned."""
     begin = {"loans": {task.world.actions[1].arguments["loan_id"]: {"returned": True}}}
     return with_calls(task, *task.world.actions, changed=begin)
 
 
 def broken_code(task: DomainTask, _: DomainTask) -> DomainTask:
-    """A golden call runs generated code that does not work."""
+    """Make a golden call run generated code that does not work."""
     look = Action(name="get_fee", arguments={"loan_id": task.world.actions[1].arguments["loan_id"]})
     return with_calls(task, *task.world.actions, look)
 
 
 def with_broken_tool(domain: Domain) -> Domain:
-    """A fourth tool whose code was never run."""
+    """Add a fourth tool whose code was never run."""
     spec = domain.tools[1].model_copy(
         update={"name": "get_fee", "about": "Look up a loan's fee.", "returns": ()}
     )
@@ -86,13 +87,14 @@ def with_broken_tool(domain: Domain) -> Domain:
 
 
 def misaligned(task: DomainTask, _: DomainTask) -> DomainTask:
-    """A record that is not what the schema says; a check by a model says no, and nobody reads."""
+    """Return a task with a record that violates the schema, for which a model's check says no,
+    which is ignored."""
     begin = {"loans": {task.world.actions[1].arguments["loan_id"]: {"title": 5}}}
     return changed_task(task, changed=begin)
 
 
 def repeated(_: DomainTask, last: DomainTask) -> DomainTask:
-    """The task before, in other words."""
+    """Return the previous task in other words."""
     days = last.slots["days"]
     told = last.world.scenario.model_copy(
         update={
@@ -104,13 +106,13 @@ def repeated(_: DomainTask, last: DomainTask) -> DomainTask:
 
 
 def idle(task: DomainTask, _: DomainTask) -> DomainTask:
-    """Nothing must change and nothing be said."""
+    """Return a task that requires no change and no text."""
     wanted = {"actions": task.world.actions[:1], "communicate": (), "forbidden": ()}
     return changed_task(task, **wanted)
 
 
 def undone(task: DomainTask, last: DomainTask) -> DomainTask:
-    """Another loan is made longer and shorter again: to reach the state nobody must touch it."""
+    """Extend and shorten another loan: the state is reached without any call for it."""
     find = Action(name="find_member", arguments=dict(last.world.actions[0].arguments))
     loan = last.world.actions[1].arguments["loan_id"]
     steps = [
@@ -126,7 +128,7 @@ def undone(task: DomainTask, last: DomainTask) -> DomainTask:
 
 
 def padded(task: DomainTask, _: DomainTask) -> DomainTask:
-    """Every call has all tools' parameters, null where they are another tool's."""
+    """Give every call all tools' parameters, with null for those of other tools."""
     empty = dict.fromkeys(("name", "loan_id", "days"))
     calls = [Action(name=a.name, arguments=empty | a.arguments) for a in task.world.actions]
     return with_calls(task, *calls, forbidden=())

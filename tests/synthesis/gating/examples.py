@@ -12,8 +12,8 @@ Cases = Sequence[tuple[Domain, DomainTask]]
 
 @dataclass(frozen=True)
 class Examples:
-    """Cases of a gate. Some gates compare with earlier tasks: show it the good ones first, those of
-    one domain in one context."""
+    """Cases of a gate. Some gates compare with earlier tasks: run the good ones first, those of one
+    domain in one context."""
 
     bad: Cases
     good: Cases = ((EXAMPLE, EXTENDED), (EXAMPLE, LOOKED_UP))
@@ -21,34 +21,34 @@ class Examples:
 
 
 def told(task: DomainTask, **changes: str) -> DomainTask:
-    """A task with other texts of its scenario."""
+    """Return a task with other texts of its scenario."""
     return changed_task(task, scenario=task.world.scenario.model_copy(update=changes))
 
 
 def extend(loan: str, days: Any) -> Action:
-    """A call of `extend_loan`."""
+    """Return a call of `extend_loan`."""
     return Action(name="extend_loan", arguments={"loan_id": loan, "days": days})
 
 
 def look(loan: str) -> Action:
-    """A call of `get_loan`."""
+    """Return a call of `get_loan`."""
     return Action(name="get_loan", arguments={"loan_id": loan})
 
 
 def with_tool(place: int, **changes: Any) -> Domain:
-    """The domain with one tool changed."""
+    """Return the domain with one tool changed."""
     tools = list(EXAMPLE.tools)
     tools[place] = tools[place].model_copy(update=changes)
     return varied(EXAMPLE, tools=tuple(tools))
 
 
 def extended(*changes: dict[str, Any]) -> Cases:
-    """`EXTENDED`, once with each of the changes."""
+    """Return `EXTENDED`, once with each of the changes."""
     return [(EXAMPLE, changed_task(EXTENDED, **each)) for each in changes]
 
 
 def looked_up(*changes: dict[str, Any]) -> Cases:
-    """`LOOKED_UP`, once with each of the changes."""
+    """Return `LOOKED_UP`, once with each of the changes."""
     return [(EXAMPLE, changed_task(LOOKED_UP, **each)) for each in changes]
 
 

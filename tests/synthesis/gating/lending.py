@@ -1,4 +1,4 @@
-"""The lending desk with hundreds of members, good tasks in it, and gates asked on benches."""
+"""The lending desk with hundreds of members and good tasks, and helpers to run gates."""
 
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
@@ -22,7 +22,7 @@ TITLE = ("You forgot which book you have.", "You want to know the title of the b
 
 
 def many_members(count: int = 250) -> Domain:
-    """The lending desk with so many members (at most 300), each with a loan."""
+    """Return the lending desk with `count` members (at most 300), each with a loan."""
     members, loans = {}, {}
     for number in range(1, count + 1):
         member, loan = f"M{number}", f"L{1000 + number * 7}"
@@ -35,7 +35,7 @@ def many_members(count: int = 250) -> Domain:
 
 
 def good_tasks(domain: Domain, rng: Random) -> list[DomainTask]:
-    """Two tasks a member: one that changes the loan, one that only reads."""
+    """Return two tasks per member: one that changes the loan, one that only reads."""
     tasks = []
     for number, member in enumerate(domain.records["members"].values()):
         loan = domain.records["loans"][member["loans"][0]]
@@ -90,7 +90,7 @@ def good_tasks(domain: Domain, rng: Random) -> list[DomainTask]:
 
 @asynccontextmanager
 async def context_of(domain: Domain, benchmarks: Sequence[str] = ()) -> AsyncIterator[GateContext]:
-    """A context of a domain whose toolkit runs."""
+    """Yield a context of a domain whose toolkit runs."""
     async with Toolkit(domain) as toolkit:
         yield GateContext(domain, toolkit, benchmarks=benchmarks)
 
@@ -103,7 +103,7 @@ async def replayed(context: GateContext, tasks: Sequence[DomainTask]) -> None:
 
 
 async def judge_examples(gate: Gate, examples: Examples) -> tuple[list[Verdict], list[Verdict]]:
-    """A gate's verdicts on its good and its bad examples."""
+    """Return a gate's verdicts on its good and its bad examples."""
     good: list[Verdict] = []
     bad: list[Verdict] = []
     domains = {id(domain): domain for domain, _ in (*examples.good, *examples.bad)}.values()

@@ -1,5 +1,5 @@
-"""Every gate passes its good examples and rejects its bad ones with a reason. No gate drops a good
-task of hundreds, and each is fast."""
+"""Tests that every gate passes its good examples and rejects its bad ones with a reason. No gate
+drops one of hundreds of good tasks, and each is fast."""
 
 from random import Random
 from time import process_time

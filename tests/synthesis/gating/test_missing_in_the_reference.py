@@ -1,6 +1,6 @@
-"""Filters that ToolScale states or needs and no released code has: a made-up set with each defect
-goes through the real route and loses the tasks to the right gate. With that gate out the same route
-keeps them, so that it is the gate which does it."""
+"""Tests of filters that ToolScale describes or needs and no released code has: a constructed set
+with each defect goes through the real pipeline, and the right gate drops its tasks. With that gate
+disabled the pipeline keeps them, so that gate is the cause."""
 
 import json
 import re
@@ -34,7 +34,7 @@ ROWS = "select task_id, status, reason, difficulty from tasks where task_set_id 
 
 
 class GateOut:
-    """A gate whose verdicts are not read. What it does for the gates after it, it still does."""
+    """Gate whose verdicts are ignored; its side effects for later gates are kept."""
 
     def __init__(self, gate: Gate) -> None:
         self._gate, self.name = gate, gate.name
@@ -51,7 +51,7 @@ def catalog(tmp_path: Path, new_catalog: NewCatalog) -> Iterator[storage.Catalog
 
 
 def made(catalog: storage.Catalog, size: int) -> tuple[str, dict[str, tuple[str, str]]]:
-    """A set, and (status, reason) of its tasks with the defect."""
+    """Return a set, and (status, reason) of its tasks with the defect."""
     request = DomainRequest(domain="lending", size=size, instance_tasks=size)
     task_set = made_set(DomainSource(request), catalog)
     rows = storage.query(ROWS, catalog.home, {"id": task_set})
@@ -93,8 +93,8 @@ def test_what_two_gates_would_see_is_dropped_without_the_first(
 def test_what_passed_converts_to_tau2_and_what_was_dropped_does_not(
     catalog: storage.Catalog, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Nobody converted the reference's drafts. Each task that passed is one in tau2's form, and its
-    golden actions lead to our state; a record that does not fit breaks there, too."""
+    """The reference's drafts were never converted. Each task that passed is valid in tau2's format,
+    and its golden actions lead to our state; an invalid record fails there, too."""
     name = "nobody reads that schema and records do not fit"
     monkeypatch.setitem(PROGRAMS, "lending", DefectiveLending(DEFECTS[name]))
 
@@ -147,8 +147,8 @@ async def test_what_no_model_solves_in_eight_attempts(
 async def test_a_teachers_code_that_was_never_run(
     new_teacher: NewTeacher, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A tool whose code does not work; without the check the domain has it. What a check by a model
-    says, and that its "no" is read, is in `test_judging`."""
+    """A tool's code does not work; without the check it is in the domain. `test_judging` tests a
+    model's check and that its "no" is used."""
     broken = {"code": BRANCH.replace('each["card"]', 'each["karte"]'), "tools": TOOLS}
     script = {**SCRIPT, "toolkit": [broken]}
     request = TeacherRequest(topic="the desk of a small library", **SIZES)

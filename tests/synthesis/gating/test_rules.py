@@ -1,4 +1,4 @@
-"""The rules by which single gates decide, where their examples say too little."""
+"""Tests of the decision rules of single gates that their examples do not cover."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -25,7 +25,7 @@ from tutti.tasks.task_sets import task_line
 async def reason(
     gate: str, task: DomainTask, domain: Domain = EXAMPLE, benchmarks: Sequence[str] = ()
 ) -> str:
-    """Why a gate rejects a task; empty if it does not."""
+    """Return the reason why a gate rejects a task, or an empty string."""
     async with context_of(domain, benchmarks) as context:
         await replayed(context, [task])
         (found,) = await GATES[gate].judge([task], context)
@@ -131,7 +131,8 @@ async def test_a_name_may_be_put_together() -> None:
     ],
 )
 async def test_an_agents_own_text_holds_no_number_that_nobody_gave(title: str, given: bool) -> None:
-    """Half of its words are enough, not half of its numbers: they are what is calculated with."""
+    """Half of the words suffice, but not half of the numbers, because numbers are used in
+    computations."""
     find, look, extend = EXAMPLE.tools
     note = Parameter(name="note", kind="text", about="what for", optional=True)
     tool = extend.model_copy(update={"parameters": (*extend.parameters, note)})
@@ -213,7 +214,8 @@ def test_a_reworded_question_is_near_and_an_unrelated_one_is_not() -> None:
 
 
 def test_the_questions_of_the_store(tmp_path: Any) -> None:
-    """Of benchmarks and the standard library; not of domains, nor where one was measured."""
+    """The questions are those of benchmarks and the standard library, but not of domains, also if
+    one was measured."""
     home = storage.Home(tmp_path)
     made = {"task_set_id": "task_set:1", "task_id": "task:d", "template": "extend"}
     rows: list[dict[str, Any]] = [
@@ -244,7 +246,7 @@ async def test_a_null_stands_for_an_optional_argument_only() -> None:
 async def test_the_policy_gate_takes_what_the_replay_gate_asked(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """A task with other forbidden calls has the same id and is asked about anew."""
+    """A task with other forbidden calls has the same id and is checked again."""
     allowed = Action(name="extend_loan", arguments={"loan_id": "L1", "days": 3})
     other = changed_task(EXTENDED, forbidden=(allowed,))
     sent: list[int] = []
@@ -269,7 +271,7 @@ async def test_the_policy_gate_takes_what_the_replay_gate_asked(
 
 
 def test_a_copy_of_a_task_has_an_id_of_its_own() -> None:
-    """The id is made once a task, and is not copied with the rest."""
+    """The id is computed once per task and is not copied with the other fields."""
     first = EXTENDED.task_id
     assert changed_task(EXTENDED).task_id == first
     assert changed_task(EXTENDED, communicate=("22",)).task_id != first

@@ -1,5 +1,5 @@
-"""MinHash: the estimate is near the true Jaccard index, the same in every process, and 100,000
-tasks take linear time and little memory."""
+"""Tests of MinHash: the estimate is close to the Jaccard index, identical in every process, and
+100,000 tasks take linear time and little memory."""
 
 import os
 import subprocess
@@ -27,7 +27,7 @@ from tutti.tasks.synthesis.gating.seen import (
 
 
 def repeats(tasks: Iterable[tuple[Domain, DomainTask]], seen: Seen | None = None) -> Iterator[str]:
-    """For each task, in order, the id of the earlier one that it repeats, or ""."""
+    """Yield for each task, in order, the id of the earlier one that it repeats, or ""."""
     seen = Seen() if seen is None else seen
     contexts: dict[int, DomainFacts] = {}
     for domain, task in tasks:

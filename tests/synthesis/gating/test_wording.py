@@ -1,4 +1,4 @@
-"""Texts in one form: numbers by value, dates in ISO form, whole words."""
+"""Tests of normalised texts: numbers by value, dates in ISO format, whole words."""
 
 import pytest
 from hypothesis import given

@@ -1,4 +1,4 @@
-"""A made set with attempts on record, as a sweep leaves them."""
+"""A generated set with recorded attempts, as a sweep leaves them."""
 
 import json
 from collections.abc import Sequence
@@ -16,7 +16,7 @@ Call = tuple[str, dict[str, Any], Any]
 
 @dataclass(frozen=True)
 class Attempt:
-    """An attempt at a task: its calls, what it said, whether it was right."""
+    """An attempt at a task: its calls, its texts, and its correctness."""
 
     task: DomainTask
     said: str
@@ -26,7 +26,7 @@ class Attempt:
 
 
 async def lending_set(catalog: storage.Catalog, size: int = 6) -> tuple[str, list[DomainTask]]:
-    """A set of the lending desk, and its tasks."""
+    """Return a set of the lending desk and its tasks."""
     request = DomainRequest(domain="lending", size=size)
     made = await make_set(DomainSource(request), catalog)
     (folder,) = catalog.home.artifact_folder(made).glob("lending-*")
@@ -34,7 +34,7 @@ async def lending_set(catalog: storage.Catalog, size: int = 6) -> tuple[str, lis
 
 
 def enter(catalog: storage.Catalog, attempts: Sequence[Attempt]) -> None:
-    """Rows of attempts, messages, tool_runs and of the benchmarks' items; the items stand in two
+    """Store rows of attempts, messages, tool_runs and the benchmarks' items; the items are in two
     task sets, as after a sweep with another limit."""
     rows: dict[str, list[dict[str, Any]]] = {"attempts": [], "messages": [], "tool_runs": []}
     ids = list(dict.fromkeys(each.task.task_id for each in attempts))
@@ -56,7 +56,7 @@ def enter(catalog: storage.Catalog, attempts: Sequence[Attempt]) -> None:
 
 
 def verdicts(catalog: storage.Catalog, task_set: str) -> dict[str, dict[str, Any]]:
-    """The rows of `gate_verdicts` by task."""
+    """Return the rows of `gate_verdicts` by task."""
     rows = storage.query(
         "select task_id, gate, passed, reason, measured from gate_verdicts where task_set_id = $id",
         catalog.home,

@@ -1,5 +1,5 @@
-"""Independent solutions of a measured set: agreement with the golden one keeps a task, agreement on
-another says that the golden answer is doubtful, and none says that the task is not clear."""
+"""Tests of independent solutions of a measured set: agreement with the golden one keeps a task,
+agreement on another makes the golden answer doubtful, and no agreement makes the task unclear."""
 
 from random import Random
 
@@ -25,7 +25,7 @@ RIGHT = Solution(GOLDEN, GOLDEN)
 
 
 def extended(catalog: storage.Catalog, made: str, task: DomainTask, days: int) -> Call:
-    """The call that extends the task's loan by so many days, with what the toolkit returns."""
+    """Return the call that extends the task's loan by `days`, with the toolkit's result."""
     (folder,) = catalog.home.artifact_folder(made).glob("lending-*")
     loan = dict(
         read_domain_folder(folder)[0].records["loans"][task.world.actions[1].arguments["loan_id"]]
@@ -35,7 +35,8 @@ def extended(catalog: storage.Catalog, made: str, task: DomainTask, days: int) -
 
 
 async def test_what_becomes_of_each_task(catalog: storage.Catalog) -> None:
-    """Four attempts a task: right ones; three with one other state; all different; two only."""
+    """Tasks have four attempts: correct ones; three with one other state; all different; only
+    two."""
     made, (good, doubtful, scattered, rare, silent) = await lending_set(catalog, 5)
     right = [Attempt(good, "done", correct=True)] * 3 + [Attempt(good, "I cannot do that")]
     one_more = [
@@ -82,7 +83,8 @@ async def test_what_becomes_of_each_task(catalog: storage.Catalog) -> None:
 
 
 async def test_an_end_state_that_is_not_known_is_no_solution(catalog: storage.Catalog) -> None:
-    """Its calls return something else now: it agrees with nobody, and the reason says so."""
+    """The attempt's calls return other results now: it agrees with no other, and the reason says
+    so."""
     made, (task, other) = await lending_set(catalog, 2)
     name, arguments, loan = extended(catalog, made, task, 1)
     drifted = Attempt(task, "done", [(name, arguments, loan | {"days": 77})])
@@ -104,7 +106,7 @@ async def test_where_none_agrees_no_set_is_made(catalog: storage.Catalog) -> Non
 
 @given(st.lists(st.sampled_from("gabc"), min_size=2, max_size=9), st.floats(0.01, 1.0))
 def test_a_verdict_is_of_the_largest_group(letters: list[str], least: float) -> None:
-    """It passes if the golden group is the largest and large enough, whatever the order."""
+    """A task passes if the golden group is the largest and large enough, in any order."""
     solutions = [RIGHT if each == "g" else Solution(each, "") for each in letters]
     request = AgreementRequest(task_set="task_set:1", least=least, k=2)
     most = max(map(letters.count, letters))

@@ -1,4 +1,5 @@
-"""Of a measured set, the tasks whose pass@k is in a band; each of the others has its reason."""
+"""Tests of selecting the tasks of a measured set whose pass@k is in a band; each of the others has
+its reason."""
 
 from collections.abc import Iterator
 from itertools import combinations
@@ -34,8 +35,8 @@ def test_pass_at_k_is_the_share_of_draws_with_a_solution(n: int, data: st.DataOb
 def measured(
     tmp_path: Path, new_catalog: NewCatalog, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[tuple[storage.Catalog, str, list[str]]]:
-    """Six tasks with four attempts each, of which 0, 1, 2, 3, 4 were right; the last has none. One
-    more attempt failed for infrastructure reasons, and another model solved all."""
+    """Yield six tasks with four attempts each, of which 0, 1, 2, 3, 4 were correct; the last has
+    none. One more attempt failed for infrastructure reasons, and another model solved all."""
     monkeypatch.setitem(PROGRAMS, "lending", Lending())
     with new_catalog(storage.Home(tmp_path / "store")) as catalog:
         made = made_set(DomainSource(DomainRequest(domain="lending", size=6)), catalog)

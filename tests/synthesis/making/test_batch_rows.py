@@ -1,5 +1,5 @@
-"""Calls in a provider's batch are on record as the gateway's are: role, tokens, cost, messages;
-and once, however often the batch is read."""
+"""Tests that calls in a provider's batch are recorded as the gateway's are: role, tokens, cost and
+messages, and once for any number of reads of the batch."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -45,7 +45,8 @@ def catalog(tmp_path: Path, new_catalog: NewCatalog) -> Iterator[storage.Catalog
 
 
 async def test_a_sets_batches_are_on_record_and_priced(catalog: storage.Catalog) -> None:
-    """Of two endpoints: single calls go to one, batches to the provider's own address."""
+    """There are two endpoints: single calls are sent to one, batches to the provider's own
+    address."""
     async with (
         serving(ScriptedEndpoint(SCRIPT)) as gateway,
         serving(ScriptedEndpoint(SCRIPT, polls_before_end=0)) as provider,
@@ -78,13 +79,13 @@ async def test_a_sets_batches_are_on_record_and_priced(catalog: storage.Catalog)
 
 
 def call(number: int, began: float | None = 100.0, ended: float | None = 160.0) -> BatchCall:
-    """A row of a batch."""
+    """Return a row of a batch."""
     body = {"model": "m", "seed": 0, "messages": [{"role": "user", "content": f"q{number}"}]}
     return BatchCall(f"b-{number}", body, TeacherAnswer("{}", "stop"), (began, ended))
 
 
 def test_what_is_on_record_is_not_written_again(catalog: storage.Catalog) -> None:
-    """As by a process that was killed after the rows and before the answers."""
+    """The process was killed after the rows and before the responses."""
     recorder = BatchRecorder(catalog, "big", "p", None)
     recorder.record([call(1), call(2)])
     recorder.record([call(1), call(2), call(3, None, None)])
@@ -97,7 +98,7 @@ def test_what_is_on_record_is_not_written_again(catalog: storage.Catalog) -> Non
 
 
 def test_where_batches_are(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The registry's address and key, which no text of it shows."""
+    """The registry's address and key are used, and no text of it shows the key."""
     known = {"provider": "openai", "endpoint": "http://127.0.0.1:1", "context_tokens": 4096}
     keyed = Model.model_validate(known | {"api_key_env": "A_TEACHERS_KEY"})
     with pytest.raises(UsageError, match="A_TEACHERS_KEY is not set"):
@@ -116,7 +117,7 @@ def test_where_batches_are(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.slow
 async def test_by_the_flow(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Single calls by the gateway and batches beside it are all on record, with one role."""
+    """Single calls by the gateway and separate batches are all recorded, with one role."""
     monkeypatch.setenv("TUTTI_HOME", str(tmp_path / "store"))
     monkeypatch.delenv("TUTTI_CATALOG_URL", raising=False)
     models = tmp_path / "models.yaml"

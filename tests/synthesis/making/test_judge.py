@@ -1,5 +1,5 @@
-"""Parts of the candidates go through the gates side by side: the verdicts are those of one after
-the other, and a failure is the toolkit's own."""
+"""Tests that parts of the candidates go through the gates in parallel: the verdicts equal those of
+a sequential run, and a failure is the toolkit's own."""
 
 import asyncio
 import itertools
@@ -24,7 +24,7 @@ def lending(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 async def rows_of(part: int, monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
-    """The rows of 60 candidates, a tenth of them wrong, in parts of a size."""
+    """Return the rows of 60 candidates, a tenth of them wrong, in parts of this size."""
     monkeypatch.setattr(by_program, "PART", part)
     request = DomainRequest(domain="lending", size=60, knobs={"wrong": 1})
     domain, candidates = proposed(request, 0)
@@ -37,7 +37,7 @@ async def rows_of(part: int, monkeypatch: pytest.MonkeyPatch) -> list[dict[str, 
 
 
 async def test_parts_are_judged_as_one(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of a task that comes twice, in whatever part, the second is dropped."""
+    """The second of two equal tasks is dropped, in any part."""
     whole, parts = await rows_of(1000, monkeypatch), await rows_of(7, monkeypatch)
     assert whole == parts
     assert {row["gates"][-1] for row in whole if not row["accepted"]} == {"suffices", "duplicates"}
@@ -51,7 +51,7 @@ def test_the_gates_that_look_at_tasks_together_are_the_last() -> None:
 async def test_a_toolkit_that_ends_its_interpreter_fails_as_itself(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Not as a group of errors, and no part is still under way afterwards."""
+    """The failure is not raised as an exception group, and no part still runs afterwards."""
     monkeypatch.setattr(by_program, "PART", 2)
     ends = TOOLKIT.replace("    loan = get_loan(db, loan_id)", "    import os; os._exit(3)")
     tasks = [

@@ -1,5 +1,5 @@
-"""A second model's verdicts on a set: "no" drops, an answer without a verdict is an error and not a
-pass, and nothing is paid twice."""
+"""Tests of a second model's verdicts on a set: "no" drops a task, a reply without a verdict is an
+error and not a pass, and nothing is paid for twice."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -21,7 +21,7 @@ NO = {"is_natural": True, "is_consistent": False, "reason": "Nobody asked for th
 
 
 def script(tasks: Sequence[DomainTask], *answers: Any) -> Mapping[str, Sequence[Any]]:
-    """The answer to the question about each task; a list: those given in turn."""
+    """Return the reply to the question about each task; the replies in a list are given in turn."""
     given = [each if isinstance(each, list) else [each] for each in answers]
     names = [f"judge-{task.task_id.rpartition(':')[2]}" for task in tasks]
     return dict(zip(names, given, strict=True))
@@ -63,7 +63,7 @@ async def test_no_drops_and_an_answer_without_a_verdict_does_not_pass(
 async def test_a_verdict_that_is_not_read_would_let_all_pass(
     catalog: storage.Catalog, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As in the reference, whose checks answer "no" and nothing parses it."""
+    """In the reference the checks answer "no" and nothing parses it."""
     made, tasks = await lending_set(catalog, 2)
     passed = property(lambda answer: PASSED)
     monkeypatch.setattr(JudgeAnswer, "verdict", passed)
@@ -84,7 +84,7 @@ async def test_what_was_paid_is_kept_where_the_budget_is_spent(catalog: storage.
 
 
 async def test_an_endpoint_that_fails_judges_nothing(catalog: storage.Catalog) -> None:
-    """Neither a pass nor a drop: no set, and the next run goes on."""
+    """Such a failure is neither a pass nor a drop: there is no set, and the next run continues."""
     made, tasks = await lending_set(catalog, 2)
     no_key = Raw(status=401, text="no key")
     broken = script(tasks, no_key, no_key)

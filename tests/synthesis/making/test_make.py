@@ -1,4 +1,5 @@
-"""A set is made of instances: gated, stored with every verdict, the same for the same request."""
+"""Tests that a set is generated from instances: gated, stored with every verdict, and reproducible
+for the same request."""
 
 from collections.abc import Iterator
 from concurrent.futures import Future
@@ -48,7 +49,7 @@ def files_of(folder: Path) -> dict[str, bytes]:
 
 
 def test_every_candidate_has_a_row_and_every_gate_a_verdict(catalog: storage.Catalog) -> None:
-    """Two databases: 20 tasks over the first, the other 10 over the second."""
+    """There are two databases: 20 tasks use the first, the other 10 the second."""
     made = made_set(DomainSource(asked()), catalog)
     entry = catalog.artifact(made)
     assert entry is not None and entry["detail"]["accepted"] == 30
@@ -64,7 +65,7 @@ def test_every_candidate_has_a_row_and_every_gate_a_verdict(catalog: storage.Cat
 
 
 def test_a_wrong_candidate_is_dropped_with_its_gate_and_reason(catalog: storage.Catalog) -> None:
-    """Every tenth candidate says another number of days than its golden calls give."""
+    """Every tenth candidate names another number of days than its golden calls give."""
     made = made_set(DomainSource(asked(knobs={"wrong": 1})), catalog)
     rows = storage.query(
         "select reason from tasks where status = 'rejected' and task_set_id = $id",
@@ -94,7 +95,7 @@ def test_the_same_request_is_the_same_set_and_another_seed_is_not(
 def test_a_run_that_was_killed_takes_the_instances_that_are_done(
     catalog: storage.Catalog, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Killed after the first instance, and once more before the artifact was entered."""
+    """The run is killed after the first instance, and once more before the artifact is entered."""
     own, judged = by_program.judge, []
 
     async def counted(*arguments: object) -> object:
@@ -125,7 +126,7 @@ def test_a_run_that_was_killed_takes_the_instances_that_are_done(
 def test_rows_are_committed_some_at_once_and_once_only(
     catalog: storage.Catalog, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Killed between two commits, and after the last one."""
+    """The run is killed between two commits, and after the last one."""
     monkeypatch.setattr(make_module, "ROWS_AT_ONCE", 20)
     commit, done = storage.commit, []
 
@@ -156,7 +157,8 @@ def test_rows_are_committed_some_at_once_and_once_only(
     ],
 )
 def test_an_instance_gives_what_is_still_wanted(size: int, each: int, wanted: list[int]) -> None:
-    """Those past the last make up for others, with as many as an instance has."""
+    """Instances after the last planned one compensate for others, each with a full number of
+    tasks."""
     request = asked(size=size, instance_tasks=each)
     assert [request.wanted(number) for number in range(len(wanted))] == wanted
     assert request.databases == -(-size // each)
@@ -166,7 +168,7 @@ def test_an_instance_gives_what_is_still_wanted(size: int, each: int, wanted: li
 async def test_processes_begin_no_database_that_is_not_needed(
     workers: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """70 tasks of 20 are four databases; a fifth is begun only when they gave too few."""
+    """70 tasks at 20 each need four databases; a fifth is started only if those gave too few."""
     begun: list[int] = []
 
     class Pool:
@@ -187,7 +189,7 @@ async def test_processes_begin_no_database_that_is_not_needed(
 
 
 def test_a_set_over_two_databases_is_one_benchmark(catalog: storage.Catalog) -> None:
-    """Each item's world has the database that its task is about."""
+    """Each item's world has the database of its task."""
     made = made_set(DomainSource(asked()), catalog)
     folder = catalog.home.artifact_folder(made)
     splits = {}
@@ -204,7 +206,7 @@ def test_a_set_over_two_databases_is_one_benchmark(catalog: storage.Catalog) -> 
 
 
 def test_too_few_candidates_are_said(catalog: storage.Catalog) -> None:
-    """A domain whose databases have two members each, asked for many tasks."""
+    """The domain's databases have two members each, and many tasks are requested."""
     with pytest.raises(NothingMade, match=r"lending: \d+ of 200 tasks .* databases; dropped by"):
         made_set(DomainSource(asked(size=200, instance_tasks=200, knobs={"members": 2})), catalog)
 

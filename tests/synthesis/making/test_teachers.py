@@ -1,4 +1,4 @@
-"""Several teachers share one budget, which reserves by the dearest of them."""
+"""Tests of several teachers with one budget, which reserves by the most expensive of them."""
 
 from pathlib import Path
 

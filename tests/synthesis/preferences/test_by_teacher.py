@@ -1,7 +1,7 @@
-"""Preferences by a teacher, on a scripted endpoint: the rule refuses, a second model refuses, every
-reject has its reason, and nothing is paid twice.
+"""Tests of a teacher's preferences on a scripted endpoint: the rule refuses, a second model
+refuses, every reject has its reason, and nothing is paid for twice.
 
-No strong model was reached: the answers are hand-written.
+No strong model was available: the responses are hand-written.
 """
 
 from typing import Any
@@ -62,7 +62,7 @@ class Script(dict[str, Any]):
 
 
 class Endpoint(ScriptedEndpoint):
-    """The second model refuses what speaks of a cat."""
+    """Endpoint whose second model refuses texts about a cat."""
 
     def _next(self, name: str) -> Any:
         asked = self.asked[-1][1]["messages"][0]["content"]
@@ -131,7 +131,7 @@ async def test_a_spent_budget_pays_for_nothing_twice(catalog: storage.Catalog) -
 async def test_a_task_without_a_fitting_pair_is_dropped_with_the_reason(
     catalog: storage.Catalog,
 ) -> None:
-    """Of one pair, tasks of the two other splits."""
+    """There is one pair, and the tasks are of the two other splits."""
     request = await request_of(catalog)
     script = Script()
     script["preferences-0"] = [{"items": RIGHT[:1]}]

@@ -1,5 +1,5 @@
-"""The rule that instruction and weights say the same: every wording as it is meant, every planted
-contradiction refused."""
+"""Tests of the rule that instruction and weights agree: every wording has its intended meaning, and
+every planted contradiction is refused."""
 
 from random import Random
 
@@ -34,7 +34,7 @@ def test_what_is_drawn_passes(wording: str, seed: int) -> None:
 def test_every_planted_contradiction_is_refused(
     wording: str, seed: int, data: st.DataObject
 ) -> None:
-    """One weight that the instruction speaks of is taken away, turned, or given to another."""
+    """One weight that the instruction mentions is removed, inverted, or assigned to another."""
     good = drawn(wording, seed)
     said = [name for name in good.weights if name != "accuracy"]
     if not said:
@@ -55,7 +55,7 @@ def test_every_planted_contradiction_is_refused(
 @settings(max_examples=settings().max_examples * 2)
 @given(WORDINGS, st.integers())
 def test_a_strong_weight_must_be_spoken_of(wording: str, seed: int) -> None:
-    """The instruction of a vector without it does not do."""
+    """The instruction for a vector without that weight is refused."""
     rng = Random(seed)
     weights = {"accuracy": 0.6, "cost": 0.4}
     text = render(read_wordings()[wording], {"accuracy": 0.6, "latency": 0.4}, rng)

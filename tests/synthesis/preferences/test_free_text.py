@@ -1,7 +1,7 @@
-"""The rule on instructions in free words: what it reads, and how often it errs.
+"""Tests of the rule on instructions in free words: what it parses, and its error rates.
 
-`KNOWN` were read while the lists of words were written, `NEW` were written afterwards and not used
-to change them: the figures on these are what docs/synthesis.md states.
+`KNOWN` were read while the word lists were written; `NEW` were written afterwards and not used to
+change them, and their figures are those in docs/synthesis.md.
 """
 
 from tutti.tasks.synthesis.domains.offer import Preference
@@ -112,13 +112,13 @@ NEW: list[Case] = [
 
 
 def refused(cases: list[Case]) -> int:
-    """Right pairs that the rule refuses."""
+    """Return the number of correct pairs that the rule refuses."""
     pairs = [Preference(instruction=text, weights=weights) for text, weights in cases]
     return sum(bool(preference_reason(each, TOOLS)) for each in pairs)
 
 
 def passed(cases: list[Case]) -> tuple[int, int]:
-    """Wrong pairs that the rule lets pass, of how many."""
+    """Return the number of wrong pairs that the rule accepts, and the number of wrong pairs."""
     pairs = [
         Preference(instruction=text, weights=wrong)
         for text, weights in cases
@@ -133,7 +133,7 @@ def test_what_it_knows_is_read_right() -> None:
 
 
 def test_of_new_words_it_refuses_rather_than_guesses() -> None:
-    """It errs to the safe side: a right pair that is refused is sent back to the teacher."""
+    """The rule's errors are on the safe side: a refused correct pair is returned to the teacher."""
     assert refused(NEW) <= 9
     wrong, of = passed(NEW)
     assert wrong <= 3 and of == 84

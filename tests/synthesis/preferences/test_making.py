@@ -1,4 +1,5 @@
-"""A set with preferences: drawn by its seed, gated, run at its own prices, and read by SQL."""
+"""Tests of a set with preferences: drawn by its seed, gated, run at its own prices, and queried by
+SQL."""
 
 import json
 from pathlib import Path
@@ -66,7 +67,7 @@ def tasks_of(catalog: storage.Catalog, task_set: str) -> list[DomainTask]:
 
 
 async def test_every_task_gets_an_offer_that_its_gates_pass(catalog: storage.Catalog) -> None:
-    """And the same request the same set; another seed another one."""
+    """The same request gives the same set, another seed another one."""
     made = await lending_set(catalog, domain="lending", size=30, instance_tasks=20)
     request = PreferenceRequest(task_set=made)
     kept = await make_set(PreferenceSource(request, catalog), catalog)
@@ -108,7 +109,8 @@ async def test_no_split_has_another_ones_wordings_or_weights(catalog: storage.Ca
 
 @given(st.text(max_size=8))
 def test_tools_and_prices_are_a_function_of_the_stream(stream: str) -> None:
-    """A vendor's price by the tool's kind; needed tools are there; experts at a vendor's factor."""
+    """A vendor's price depends on the tool's kind, needed tools are included, and experts have the
+    vendor's factor."""
     agent = AgentFile.model_validate(AGENT)
     offer = draw_offer(EXAMPLE, EXTENDED, stream, agent, keep=["find_member"])
     assert offer == draw_offer(EXAMPLE, EXTENDED, stream, agent, keep=["find_member"])
@@ -131,8 +133,8 @@ def test_another_agent_changes_no_tool_and_no_price() -> None:
 
 
 async def test_a_run_offers_the_subset_at_its_prices(catalog: storage.Catalog) -> None:
-    """The tools' descriptions have the prices, a call costs them, a malformed one nothing; the
-    instruction is in the prompt, solo at the end of the question."""
+    """The tools' descriptions have the prices, a call costs its price, and a malformed one costs
+    nothing. The instruction is in the prompt; solo, it is at the end of the question."""
     made = await lending_set(catalog, domain="lending", size=12)
     kept = await make_set(PreferenceSource(PreferenceRequest(task_set=made), catalog), catalog)
     folder = catalog.home.artifact_folder(kept)
@@ -201,7 +203,7 @@ WRONG_OFFERS: dict[str, list[dict[str, object]]] = {
 
 
 def offering(changes: dict[str, object]) -> tuple[Domain, DomainTask]:
-    """A good task with an offer, and changes of the offer."""
+    """Return a good task with an offer, which has `changes`."""
     preference = {"instruction": "Be quick.", "weights": HALF | {"latency": 0.5}}
     prices = {each.name: 0.001 for each in EXAMPLE.tools}
     offer = TaskOffer.model_validate({"preference": preference, "call_usd": prices} | changes)
@@ -217,7 +219,7 @@ async def test_the_gates_pass_their_good_examples_and_reject_the_bad(name: str) 
 
 
 def test_a_tool_that_would_spoil_the_task_is_not_preferred() -> None:
-    """A WRITE that no golden call uses."""
+    """Such a tool is a WRITE tool that no golden call uses."""
     kept = changed_task(EXTENDED, actions=EXTENDED.world.actions[:1])
     writer = next(each.name for each in EXAMPLE.tools if each.kind == "WRITE")
     offer = {"instruction": f"Use `{writer}`.", "weights": {"accuracy": 0.5, writer: 0.5}}

@@ -1,4 +1,5 @@
-"""Profiles of measured runs: shares with intervals, costs, texts by rule or by a teacher, files."""
+"""Tests of profiles of measured runs: shares with intervals, costs, texts by rule or by a teacher,
+files."""
 
 from pathlib import Path
 from typing import Any
@@ -33,8 +34,8 @@ AGENT = {"system": "Choose.", "tools": {"call_expert": {
 
 
 async def measured(catalog: storage.Catalog) -> str:
-    """Ten tasks, two attempts each: six tasks right; half of the attempts asked an expert, and all
-    called a tool. One attempt is of no set's task."""
+    """Store ten tasks with two attempts each: six tasks correct, half of the attempts call an
+    expert, and all call a tool. One more attempt belongs to no set's task."""
     made = await lending_set(catalog, 10)
     tasks = tasks_of(catalog, made)
     enter_attempts(catalog, tasks, {n: [n < 6] * 2 for n in range(10)}, "boss")
@@ -61,8 +62,8 @@ def of(profile: Profile, kind: str, name: str) -> Subject:
 
 
 async def test_shares_are_of_tasks_and_have_intervals(catalog: storage.Catalog) -> None:
-    """Two equal attempts at a task are worth one; an attempt counts once for an expert that it
-    asked twice; an unknown cost makes the mean unknown."""
+    """Two equal attempts at a task count as one, an attempt counts once for an expert that it
+    called twice, and an unknown cost makes the mean unknown."""
     made = await measured(catalog)
     every = measure_profile(catalog.home)
     boss = of(every, "model", "boss")
@@ -84,8 +85,8 @@ async def test_shares_are_of_tasks_and_have_intervals(catalog: storage.Catalog) 
 async def test_the_files_can_be_edited_and_are_taken(
     catalog: storage.Catalog, tmp_path: Path
 ) -> None:
-    """The agent's experts get the measured text and latency, one that was not measured keeps its
-    own; a set with preferences shows the tools' texts."""
+    """The agent's experts get the measured text and latency, an unmeasured expert keeps its own; a
+    set with preferences shows the tools' texts."""
     made = await measured(catalog)
     agent = tmp_path / "agent.yaml"
     agent.write_text(yaml.safe_dump(AGENT))
@@ -134,7 +135,7 @@ def test_a_description_invents_no_number(text: str, said: str) -> None:
 async def test_a_teachers_text_is_checked_against_the_measurements(
     tmp_path: Path,
 ) -> None:
-    """One is sent back and then right; one stays wrong, and the rule's text stays."""
+    """One text is returned and then correct; another stays wrong, and the rule's text is kept."""
     rate = Rate(kind="all", tasks=10, attempts=10, right=6, share=0.6, low=0.3, high=0.8)
     good = Subject(kind="expert", name="big", all=rate, text="When asked: right in 6 of 10.")
     bad = good.model_copy(update={"name": "small"})

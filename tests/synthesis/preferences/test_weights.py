@@ -1,4 +1,5 @@
-"""Weights: drawn ones are in bounds, every planted fault is refused, splits share no shape."""
+"""Tests of weights: drawn ones are within bounds, every planted fault is refused, and splits share
+no shape."""
 
 from random import Random
 
@@ -25,8 +26,8 @@ def test_the_reward_knows_the_aims_by_the_same_names() -> None:
 
 @given(st.integers())
 def test_drawn_weights_are_right(seed: int) -> None:
-    """In bounds, in steps of 1/20, of the tools that may be preferred or avoided, and accepted by
-    the reward."""
+    """Drawn weights are within bounds, in steps of 1/20, only for tools that may be preferred or
+    avoided, and accepted by the reward."""
     weights = draw_weights(Random(seed), TOOLS[:2], TOOLS[1:])
     assert weights_reason(weights, TOOLS) == ""
     assert weights == draw_weights(Random(seed), TOOLS[:2], TOOLS[1:])
@@ -57,7 +58,7 @@ def test_planted_faults_are_refused(weights: dict[str, float], said: str) -> Non
 
 
 def test_the_names_of_tools_do_not_decide_the_split() -> None:
-    """The same preference over other tools is in the same split."""
+    """The same preference for other tools is in the same split."""
     one = {"accuracy": 0.5, "search": 0.3, "calculate": -0.2}
     other = {"accuracy": 0.5, "find_rate": -0.2, "calculate": 0.3}
     assert shape_of(one) == shape_of(other) and weights_split(one) == weights_split(other)

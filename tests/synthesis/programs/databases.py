@@ -1,4 +1,4 @@
-"""Checks that every program over a database must pass; the tests of each program call them."""
+"""Checks that every program with a database must pass, called by the tests of each program."""
 
 from collections.abc import Sequence
 from random import Random
@@ -26,19 +26,20 @@ KINDS: dict[str, Any] = {
 
 
 def knobs_of(program: Program, **changed: int) -> dict[str, int]:
-    """The defaults, some of them changed."""
+    """Return the defaults, some of them changed."""
     return {name: knob.value for name, knob in program.knobs.items()} | changed
 
 
 def made(program: Program, seed: int, **changed: int) -> tuple[Domain, list[DomainTask]]:
-    """An instance and all its tasks."""
+    """Return an instance and all its tasks."""
     knobs = knobs_of(program, **changed)
     domain = program.build(Random(f"build {seed}"), knobs)
     return domain, list(program.propose(domain, Random(f"propose {seed}"), knobs))
 
 
 def check_records(domain: Domain) -> None:
-    """Every record has every field, of its kind, within its limits, and its keys exist."""
+    """Check that every record has every field, of its kind and within its limits, and that its keys
+    exist."""
     assert set(domain.records) == {table.name for table in domain.tables}
     for table in domain.tables:
         for key, record in domain.records[table.name].items():
@@ -49,7 +50,7 @@ def check_records(domain: Domain) -> None:
 
 
 def check_value(domain: Domain, field: FieldSpec, value: Any) -> None:
-    """A value is what its field declares."""
+    """Check that a value conforms to its field."""
     if value is None:
         assert field.optional, field
         return
@@ -64,7 +65,8 @@ def check_value(domain: Domain, field: FieldSpec, value: Any) -> None:
 
 
 async def check_replays(domain: Domain, tasks: Sequence[DomainTask]) -> None:
-    """Golden calls run without error, end in one hash, and get their arguments from somewhere."""
+    """Check that golden calls run without error, end in one hash, and have arguments from known
+    sources."""
     writes = {tool.name for tool in domain.tools if tool.kind == "WRITE"}
     async with Toolkit(domain) as toolkit:
         first, second = await toolkit.replay(tasks), await toolkit.replay(tasks)
@@ -84,12 +86,13 @@ async def check_replays(domain: Domain, tasks: Sequence[DomainTask]) -> None:
 
 
 def flat(values: Any) -> list[Any]:
-    """Values and those in lists."""
+    """Return the values, including those in lists."""
     return [each for value in values for each in (value if isinstance(value, list) else [value])]
 
 
 async def check_solver(program: Program, domain: Domain, tasks: Sequence[DomainTask]) -> None:
-    """The solver sees only slots and results; it ends in the golden state and says the facts."""
+    """Check that the solver, which sees only slots and results, ends in the golden state and states
+    the facts."""
     async with Toolkit(domain) as toolkit:
         golden = await toolkit.replay(tasks)
         for task, replay in zip(tasks, golden, strict=True):
@@ -105,7 +108,7 @@ async def check_solver(program: Program, domain: Domain, tasks: Sequence[DomainT
 
 
 async def played(program: Program, task: DomainTask, toolkit: Toolkit) -> str:
-    """What the solver says at its end."""
+    """Return the solver's final text."""
     oracle = program.solve(task)
     step: ToolUse = next(oracle)
     while True:
@@ -120,7 +123,8 @@ async def played(program: Program, task: DomainTask, toolkit: Toolkit) -> str:
 
 
 async def check_rules(domain: Domain, tasks: Sequence[DomainTask]) -> None:
-    """The task's own rules forbid each forbidden call at its beginning; none a golden call."""
+    """Check that the task's rules forbid each forbidden call at its beginning and no golden
+    call."""
     function = {rule.id: rule.function for rule in domain.rules}
     asked = [each for each in function.values() if each]
     async with Toolkit(domain) as toolkit:
@@ -150,7 +154,7 @@ async def check_rules(domain: Domain, tasks: Sequence[DomainTask]) -> None:
 
 
 async def check_signatures(domain: Domain) -> None:
-    """Each declared tool is a function with just the declared parameters."""
+    """Check that each declared tool is a function with exactly the declared parameters."""
     async with Toolkit(domain) as toolkit:
         replies = await toolkit.request([["signature", tool.name] for tool in domain.tools])
     for tool, reply in zip(domain.tools, replies, strict=True):
@@ -158,7 +162,8 @@ async def check_signatures(domain: Domain) -> None:
 
 
 def check_tasks(program: Program, domain: Domain, tasks: Sequence[DomainTask]) -> None:
-    """Splits share no entity, nothing leaks, no two tasks ask the same, tools are those needed."""
+    """Check that splits share no entity, nothing leaks, no two tasks are equal, and the tools are
+    those needed."""
     split: dict[str, str] = {}
     public = domain.policy + "".join(str(tool.schema_of) for tool in domain.tools)
     for task in tasks:
@@ -180,7 +185,8 @@ def check_tasks(program: Program, domain: Domain, tasks: Sequence[DomainTask]) -
 
 
 def asked(task: DomainTask) -> dict[str, str]:
-    """What a task asks for and of whom, without how it is said or how the caller is known."""
+    """Return a task's request and its person, without the wording or the caller's
+    identification."""
     return {k: v for k, v in task.slots.items() if k[0].isdigit() or k == "wishes"} | {
         "who": task.sources[0]
     }

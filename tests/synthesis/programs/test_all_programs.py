@@ -1,5 +1,5 @@
-"""Every program keeps what a program promises: valid records, golden calls that run, a solver that
-finds the answers by the tools, rules that forbid what they should, splits that share nothing."""
+"""Tests of every program's guarantees: valid records, golden calls that run, a solver that finds
+the answers by the tools, rules that forbid the right calls, splits that share nothing."""
 
 import itertools
 import random
@@ -123,7 +123,7 @@ async def test_every_knob_has_an_effect_and_its_ends_work(name: str, knob: str) 
 
 
 def _unlabelled(task: DomainTask) -> DomainTask:
-    """A task without the knob's own figure: it shows what the knob did."""
+    """Return a task without the knob's own figure, to show the knob's effect."""
     return changed_task(task, difficulty={})
 
 

@@ -1,4 +1,5 @@
-"""The office's calculator computes exactly what Python's fractions do, and refuses all else."""
+"""Tests that the office's calculator computes exactly as Python's fractions and refuses everything
+else."""
 
 import random
 from fractions import Fraction
@@ -10,7 +11,7 @@ from tutti.tasks.synthesis.programs.arithmetic.templates import money
 
 
 async def called(actions: list[Action]) -> list[Result]:
-    """The results of calls in an office."""
+    """Return the results of calls in an office."""
     one = trial(PROGRAMS["arithmetic"], 1, 1)
     async with open_toolkit(one.domain) as toolkit:
         await toolkit.begin({"p": one.tasks[0]})
@@ -22,7 +23,7 @@ def calculation(expression: str) -> Action:
 
 
 def expression(rng: random.Random, depth: int) -> tuple[str, Fraction]:
-    """A random expression and its value, which is positive."""
+    """Return a random expression and its value, which is positive."""
     if depth == 0:
         text = f"{rng.randint(1, 999)}.{rng.randint(0, 99):02d}"
         return text, Fraction(text) + 0

@@ -1,6 +1,7 @@
-"""The programs over databases make valid records, and tasks that their own tools and rules allow.
+"""Tests that programs with databases generate valid records, and tasks that their own tools and
+rules allow.
 
-The toolkits run in the sandbox. What is checked is in `databases.py`.
+The toolkits run in the sandbox. The checks are in `databases.py`.
 """
 
 from random import Random

@@ -1,4 +1,5 @@
-"""A program's declaration is completed from its toolkit, and refused where the two do not fit."""
+"""Tests that a program's declaration is completed from its toolkit, and refused if the two
+differ."""
 
 from typing import Any
 

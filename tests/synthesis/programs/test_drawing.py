@@ -1,4 +1,5 @@
-"""Candidates by turns: no template has a usual answer, and no two templates ask for the same."""
+"""Tests of drawing candidates in turns: no template has a most common answer, and no two templates
+ask for the same."""
 
 import itertools
 import random
@@ -13,7 +14,7 @@ from tutti.tasks.synthesis.programs.base.program import APART, take_turns
 
 
 def drawing(rng: random.Random, template: str, answers: int) -> Callable[[], DomainTask]:
-    """Draws tasks of which half have the first answer; "" is none."""
+    """Return a function that draws tasks of which half have the first answer; "" is no answer."""
 
     def draw() -> DomainTask:
         number = rng.choice([0, rng.randrange(answers)])
@@ -48,7 +49,7 @@ def test_templates_that_come_to_the_same_share_their_slots() -> None:
 
 
 def test_who_insists_at_a_desk_is_nobody_who_does_not() -> None:
-    """No two workflow tasks have the same golden calls in the same case as it began."""
+    """No two workflow tasks have the same golden calls for the same initial case."""
     for seed in (1, 2, 3):
         tasks = trial(PROGRAMS["workflow"], seed, 500).tasks
         wanted = [(str(task.world.changed), str(task.world.actions)) for task in tasks]

@@ -1,5 +1,5 @@
-"""Harder variants: they name their parent, are harder by the program's own measure, are solved by
-its solver, and pass the gates as others do."""
+"""Tests of harder variants: they name their parent, are harder by the program's own measure, are
+solved by its solver, and pass the gates like other tasks."""
 
 import pytest
 
@@ -14,7 +14,7 @@ MEASURES = {"retail": "steps", "bank": "steps", "knowledge_graph": "hops"}
 
 
 def variants(tasks: list[DomainTask]) -> list[tuple[DomainTask, DomainTask]]:
-    """(variant, its parent)."""
+    """Return pairs (variant, its parent)."""
     known = {task.task_id: task for task in tasks}
     return [(task, known[task.world.evolved_from]) for task in tasks if task.world.evolved_from]
 
@@ -55,7 +55,7 @@ def test_without_the_knob_nothing_is_evolved_and_with_it_bytes_are_the_same(name
 
 
 def test_a_variant_that_is_not_harder_is_left_out() -> None:
-    """As is one that is asked already."""
+    """A variant that duplicates a task is left out, too."""
     parents = list(trial(PROGRAMS["retail"], 1, 3).tasks)
     assert list(with_harder(parents, lambda task: task, 2, "steps")) == parents
     harder = {"difficulty": {**parents[0].difficulty, "steps": 9}}

@@ -1,4 +1,5 @@
-"""Wishes become tasks: grouped apart, numbered, with tools drawn; amounts are said one way."""
+"""Tests of turning intents into tasks: grouped separately, numbered, with drawn tools; amounts have
+one format."""
 
 import json
 from random import Random
@@ -23,7 +24,7 @@ from tutti.tasks.synthesis.programs.base.program import split_of
 
 
 def intent(name: str, loan: str, communicate: str = "tides") -> Intent:
-    """An intent about a loan of the example domain."""
+    """Return an intent about a loan of the example domain."""
     call = Action(name="get_loan", arguments={"loan_id": loan})
     far = Action(name="extend_loan", arguments={"loan_id": loan, "days": 90})
     return Intent(
@@ -39,7 +40,7 @@ def intent(name: str, loan: str, communicate: str = "tides") -> Intent:
 
 
 def compose(intents: list[Intent], key: str = "M1", steps: int = 1, tools: int = 1) -> list[str]:
-    """The reasons of the tasks that the intents of a member become."""
+    """Return the reasons of the tasks made from the intents of a member."""
 
     def caller(key: str, rng: Random) -> Caller:
         find = Action(name="find_member", arguments={"name": "Ada Long"})

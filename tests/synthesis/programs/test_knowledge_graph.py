@@ -1,5 +1,5 @@
-"""A question on the graph has one answer: recomputed from the records, without tools or paths of
-the generator; and the knobs bring what makes it hard."""
+"""Tests that a question on the graph has one answer, recomputed from the records without tools or
+paths of the generator, and that the knobs change the difficulty."""
 
 from typing import Any
 
@@ -13,7 +13,7 @@ Records = dict[str, dict[str, dict[str, Any]]]
 
 
 def reached(records: Records, task: DomainTask, start: str, path: str) -> tuple[str, str]:
-    """Kind and id at the end of a path from one of the task's entities."""
+    """Return kind and id at the end of a path from one of the task's entities."""
     kind, name, _ = task.slots[start].split("|")
     near = [each.split("/") for each in task.sources]
     (key,) = (i for k, i in near if k == kind and records[k][i]["name"] == name)
@@ -23,7 +23,7 @@ def reached(records: Records, task: DomainTask, start: str, path: str) -> tuple[
 
 
 def members(records: Records, key: str, inverse: str) -> list[tuple[str, str]]:
-    """What an inverse relation leads to."""
+    """Return the targets of an inverse relation."""
     (name, each) = next((n, e) for n, e in records["relation"].items() if e["inverse"] == inverse)
     kind = each["source"]
     return [(kind, i) for i, record in records[kind].items() if record[name] == key]

@@ -1,4 +1,4 @@
-"""Invented people can be told apart by what they say about themselves."""
+"""Tests that invented people can be distinguished by their statements about themselves."""
 
 from random import Random
 

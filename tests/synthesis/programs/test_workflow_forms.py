@@ -1,5 +1,5 @@
-"""The three forms of a workflow say the same: each is read back as the graph it was rendered from,
-and a graph is executable whatever its depth and branches."""
+"""Tests that the three forms of a workflow are equivalent: each is parsed back to the graph from
+which it was rendered, and a graph of any depth and branches is executable."""
 
 import random
 
@@ -88,7 +88,7 @@ def test_a_value_that_no_edge_admits_is_an_error() -> None:
 
 
 async def test_the_rules_allow_only_the_step_that_is_next() -> None:
-    """At each step of a path, of all the desk's tools that write only one is allowed."""
+    """At each step of a path, only one of all the desk's writing tools is allowed."""
     one = trial(PROGRAMS["workflow"], 2, 6)
     writing = [each.name for each in one.domain.tools if each.kind == "WRITE"]
     async with open_toolkit(one.domain) as toolkit:

@@ -1,4 +1,4 @@
-"""What the tests of every program do with it: candidates, replays, the solver at work, checks."""
+"""Helpers of the tests of every program: candidates, replays, runs of the solver, checks."""
 
 import itertools
 import json
@@ -31,12 +31,12 @@ class Trial:
 
 
 def knobs_of(program: Program, **changed: int) -> Knobs:
-    """The defaults, some of them changed."""
+    """Return the defaults, some of them changed."""
     return {name: changed.get(name, knob.value) for name, knob in program.knobs.items()}
 
 
 def trial(program: Program, seed: int, count: int, **changed: int) -> Trial:
-    """An instance and its first `count` candidates."""
+    """Return an instance and its first `count` candidates."""
     knobs = knobs_of(program, **changed)
     domain = program.build(random.Random(f"build {seed}"), knobs)
     proposed = program.propose(domain, random.Random(f"propose {seed}"), knobs)
@@ -44,12 +44,12 @@ def trial(program: Program, seed: int, count: int, **changed: int) -> Trial:
 
 
 def open_toolkit(domain: Domain) -> Toolkit:
-    """A domain's toolkit in the sandbox."""
+    """Open a domain's toolkit in the sandbox."""
     return Toolkit(domain)
 
 
 def record_faults(domain: Domain) -> list[str]:
-    """Records that lack a field, hold a wrong value or refer to what is not there."""
+    """Return records that lack a field, have a wrong value or refer to a missing record."""
     faults = []
     for table in domain.tables:
         for key, record in domain.records[table.name].items():
@@ -91,7 +91,7 @@ def _fits(domain: Domain, field: FieldSpec, value: Any) -> bool:
 
 
 async def replayed(toolkit: Toolkit, tasks: Sequence[DomainTask]) -> list[Replay]:
-    """Replay the golden calls twice; fails where a call fails or the two differ."""
+    """Replay the golden calls twice; fail if a call fails or the two runs differ."""
     first, second = await toolkit.replay(tasks), await toolkit.replay(tasks)
     failures = [(t.template, r.failure) for t, r in zip(tasks, first, strict=True) if r.failure]
     assert failures == []
@@ -102,7 +102,7 @@ async def replayed(toolkit: Toolkit, tasks: Sequence[DomainTask]) -> list[Replay
 async def undeclared(
     toolkit: Toolkit, tasks: Sequence[DomainTask], replays: Sequence[Replay]
 ) -> list[str]:
-    """Results that a tool's declaration does not allow: changes, keys."""
+    """Return results that violate a tool's declaration of changes or keys."""
     found = []
     for task, replay in zip(tasks, replays, strict=True):
         for action, result in zip(task.world.actions, replay.results, strict=True):
@@ -117,7 +117,7 @@ async def undeclared(
 
 
 async def solved(toolkit: Toolkit, program: Program, task: DomainTask) -> tuple[str, str]:
-    """What the solver says, and the hash of the database when it has said it."""
+    """Return the solver's text and the hash of the database after it."""
     await toolkit.begin({"solver": task})
     blind = changed_task(task, actions=(), communicate=(), forbidden=())
     steps = program.solve(blind)
@@ -137,7 +137,8 @@ async def solved(toolkit: Toolkit, program: Program, task: DomainTask) -> tuple[
 
 
 async def rule_breaks(toolkit: Toolkit, task: DomainTask) -> tuple[list[str], list[bool]]:
-    """The golden calls that a rule forbids, and of each forbidden call whether one forbids it."""
+    """Return the golden calls that a rule forbids, and for each forbidden call whether a rule
+    forbids it."""
     rules = [rule.function for rule in toolkit.domain.rules if rule.function]
     await toolkit.begin({"rules": task})
     caught = []
@@ -156,7 +157,8 @@ async def rule_breaks(toolkit: Toolkit, task: DomainTask) -> tuple[list[str], li
 
 
 def unobtainable(task: DomainTask, replay: Replay) -> list[str]:
-    """Texts and numbers in golden calls that neither the scenario nor an earlier result has."""
+    """Return texts and numbers in golden calls that are neither in the scenario nor in an earlier
+    result."""
     heard = task.world.scenario.text
     missing = []
     for action, result in zip(task.world.actions, replay.results, strict=True):

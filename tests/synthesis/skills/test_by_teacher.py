@@ -1,6 +1,7 @@
-"""Skills by a teacher on a scripted endpoint: label, merge, assign; wrong answers are sent back.
+"""Tests of skills by a teacher on a scripted endpoint: label, merge, assign; wrong responses are
+returned.
 
-No strong model was reached: the answers are made by rule from what is asked.
+No strong model was available: the responses are computed by rule from the requests.
 """
 
 import re
@@ -25,7 +26,8 @@ MERGED = {"even": "Even numbers", "odd": "Odd numbers"}
 
 
 class Endpoint(ScriptedEndpoint):
-    """Labels tasks by their number's parity; `faults` answers are wrong before the right one."""
+    """Endpoint that labels tasks by their number's parity; the first `faults` responses are
+    wrong."""
 
     faults: dict[str, list[Any]]
 
@@ -58,7 +60,8 @@ def desk(at: ScriptedEndpoint, **budget: Any) -> TeacherPool:
 
 
 async def test_a_sample_is_labelled_and_the_rest_assigned(catalog: storage.Catalog) -> None:
-    """50 tasks: two questions label 30, one merges, one assigns 20; the set is found again."""
+    """For 50 tasks, two requests label 30, one merges, and one assigns 20; a second run reuses the
+    set."""
     made = await lending_set(catalog, 50)
     request = LabelRequest(task_set=made, teacher="big", sample=30)
     async with serving(endpoint()) as at:
@@ -76,7 +79,7 @@ async def test_a_sample_is_labelled_and_the_rest_assigned(catalog: storage.Catal
 
 
 async def test_wrong_answers_are_sent_back(catalog: storage.Catalog) -> None:
-    """A task that is missing, a label that is in two skills, a skill that was not found."""
+    """The faults are a missing task, a label in two skills, and an unknown skill."""
     made = await lending_set(catalog, 30)
     short = {"items": [{"task": 1, "name": "even"}]}
     twice = {"skills": [{"name": "A", "about": "", "labels": ["even one", "even one", "odd one"]}]}

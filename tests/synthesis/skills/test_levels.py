@@ -1,4 +1,4 @@
-"""A level is given only where the interval supports it."""
+"""Tests that a level is assigned only if the interval supports it."""
 
 from random import Random
 
@@ -39,7 +39,7 @@ def test_the_interval_lies_in_the_levels_range(n: int, data: st.DataObject) -> N
 
 @pytest.mark.parametrize("n", [8, 16, 64])
 def test_wrong_levels_are_rare(n: int) -> None:
-    """Of tasks with any pass rate at most 5 % get a level that is not theirs."""
+    """For any pass rate, at most 5 % of tasks get a wrong level."""
     rng, wrong, tasks = Random(n), 0, 4000
     for _ in range(tasks):
         rate = rng.random()

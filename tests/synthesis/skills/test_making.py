@@ -1,4 +1,5 @@
-"""A labelled set: its tasks are the same, and SQL groups their attempts by skill and level."""
+"""Tests of a labelled set: its tasks are unchanged, and SQL groups their attempts by skill and
+level."""
 
 from pathlib import Path
 
@@ -21,7 +22,7 @@ group by all order by all
 
 
 async def test_skills_by_attributes_group_the_attempts(catalog: storage.Catalog) -> None:
-    """The attempts were made before there were skills; values with few tasks are merged."""
+    """The attempts were made before the skills existed; values with few tasks are merged."""
     made = await lending_set(catalog, 30)
     tasks = tasks_of(catalog, made)
     splits = [task.split for task in tasks]
@@ -47,7 +48,7 @@ async def test_skills_by_attributes_group_the_attempts(catalog: storage.Catalog)
 async def test_levels_are_stored_shown_and_selected(
     catalog: storage.Catalog, tmp_path: Path
 ) -> None:
-    """By `where` in a run; on the page; a skill that was there stays."""
+    """Levels can be selected by `where` in a run and are on the page; an existing skill is kept."""
     made = await lending_set(catalog, 30)
     tasks = tasks_of(catalog, made)
     known = {n: n for n, task in enumerate(tasks) if task.split == "train"}

@@ -1,4 +1,4 @@
-"""What the tests of the teacher share: an open teacher on a scripted endpoint."""
+"""Fixtures of the teacher's tests: an open teacher on a scripted endpoint."""
 
 from collections import Counter
 from collections.abc import AsyncIterator, Callable
@@ -38,7 +38,7 @@ def faults(store: TeacherStore) -> list[tuple[str, str, str]]:
 
 @pytest.fixture
 def new_teacher(tmp_path: Path) -> NewTeacher:
-    """Opens a teacher in the test's work folder."""
+    """Return a function that opens a teacher in the test's work folder."""
 
     @asynccontextmanager
     async def open_new(

@@ -1,5 +1,5 @@
-"""A process that the test kills: makes the lending desk's domain at the URL of its first argument,
-in the work folder of its second; a third argument means by batch."""
+"""Process that the test kills: generates the lending desk's domain at the URL of its first
+argument, in the work folder of its second; a third argument selects batches."""
 
 import asyncio
 import sys
@@ -20,7 +20,7 @@ from tutti.tasks.synthesis.teacher import (
 
 
 async def main(url: str, folder: str, *batch: str) -> None:
-    """Make it and print how many tasks there are and what was paid."""
+    """Generate the domain and print the number of tasks and the cost."""
     request = TeacherRequest(topic="the desk of a small library", batch=bool(batch), **SIZES)
     endpoint = TeacherEndpoint(url, "m")
     with open_store(Path(folder)) as store:

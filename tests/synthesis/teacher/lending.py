@@ -1,8 +1,8 @@
-"""A hand-written teacher's answers for one whole domain: the desk of a small library.
+"""Hand-written responses of a teacher for one whole domain: the desk of a small library.
 
-Their shapes are those of the API; no model wrote them. Some first answers are wrong on purpose, as
-a real teacher's would be: the toolkit's signature, a record's reference, a rule that forbids
-nothing, a golden call that the policy forbids.
+They have the API's format; no model wrote them. Some first responses are deliberately wrong, as a
+real teacher's would be: the toolkit's signature, a record's reference, a rule that forbids nothing,
+a golden call that the policy forbids.
 """
 
 from typing import Any
@@ -41,23 +41,20 @@ VOID_RULES = RULES.replace("days > 28", "days > 2800")
 
 
 def field(name: str, kind: str = "text", **more: Any) -> dict[str, Any]:
-    """A field, written out as structured outputs write it."""
+    """Return a field in the format of structured outputs."""
     base: dict[str, Any] = {"about": "", "one_of": [], "refers_to": "", "least": None, "most": None}
     return {"name": name, "kind": kind, **base, "optional": False, **more}
 
 
 def parameter(name: str, kind: str, optional: bool = False) -> dict[str, Any]:
-    """A parameter of a tool."""
     return {"name": name, "kind": kind, "about": f"the {name}", "optional": optional}
 
 
 def arguments(**given: Any) -> list[dict[str, Any]]:
-    """Arguments of a call."""
     return [{"name": name, "value": value} for name, value in given.items()]
 
 
 def call(tool: str, **given: Any) -> dict[str, Any]:
-    """A call."""
     return {"tool": tool, "arguments": arguments(**given)}
 
 
@@ -91,12 +88,10 @@ CARDS = [
 
 
 def loan(number: int, card: str, title: str, days: int) -> dict[str, Any]:
-    """A loan."""
     return {"loan_id": f"LO{number:04d}", "card": card, "title": title, "days_left": days}
 
 
 def tool(name: str, kind: str, returns: list[str], *parameters: Any, **more: Any) -> dict[str, Any]:
-    """A tool's spec."""
     base = {"name": name, "kind": kind, "about": f"{name}.", "parameters": list(parameters)}
     return {**base, "changes": [], "returns": returns, **more}
 
@@ -146,13 +141,11 @@ INTENTS = [
 
 
 def scenario(reason: str, known: str) -> dict[str, str]:
-    """A scenario."""
     empty = {"unknown": "", "instructions": "", "persona": ""}
     return {"reason": reason, "known": known, **empty}
 
 
 def task(reason: str, who: str, calls: list[Any], communicate: list[str]) -> dict[str, Any]:
-    """A task's answer."""
     told = scenario(reason, f"Your name is {who}.")
     base = {"scenario": told, "calls": calls, "communicate": communicate}
     return {**base, "rules": ["at_most_28"], "forbidden": []}

@@ -1,7 +1,7 @@
-"""An endpoint that answers by a script and counts: chat completions, files and batches.
+"""Scripted endpoint that counts requests: chat completions, files and batches.
 
-A script maps the name of what is asked (of the schema, tool or fenced block) to the answers given
-in turn; the last one repeats. An answer is a JSON value, or a `Raw` reply with a fault.
+A script maps the name of a request (of the schema, tool or fenced block) to its responses in turn;
+the last one repeats. A response is a JSON value, or a `Raw` reply with a fault.
 """
 
 import asyncio
@@ -21,7 +21,7 @@ TOLD = re.compile(r"this schema \(([A-Za-z0-9_-]+)\)")
 
 @dataclass(frozen=True)
 class Raw:
-    """A reply that is not a right answer."""
+    """Reply that is not a valid response."""
 
     text: str = ""
     finish: str = "stop"
@@ -33,7 +33,7 @@ class Raw:
 
 @dataclass
 class ScriptedEndpoint:
-    """What was asked and answered; `url` has ``/v1``."""
+    """Requests and responses of the endpoint; `url` includes ``/v1``."""
 
     script: Mapping[str, Sequence[Any]]
     forms: Sequence[str] = ("response_format", "tool", "fenced_json")
@@ -59,11 +59,11 @@ class ScriptedEndpoint:
     """What answers report; None: nothing."""
 
     def calls(self, name: str = "") -> int:
-        """How many requests named so arrived."""
+        """Return the number of requests with this name."""
         return sum(each[0] == name or not name for each in self.asked)
 
     async def chat(self, request: web.Request) -> web.StreamResponse:
-        """A chat completion."""
+        """Respond with a chat completion."""
         body = await request.json()
         form, name = form_and_name(body)
         self.asked.append((name, body, {k.lower(): v for k, v in request.headers.items()}))
@@ -92,7 +92,7 @@ class ScriptedEndpoint:
         return answers[min(self.given[name], len(answers)) - 1]
 
     async def add_file(self, request: web.Request) -> web.Response:
-        """POST /v1/files"""
+        """Handle POST /v1/files."""
         form = await request.post()
         upload = form["file"]
         assert isinstance(upload, web.FileField)
@@ -101,23 +101,23 @@ class ScriptedEndpoint:
         return web.json_response({"id": name, "object": "file", "purpose": "batch"})
 
     async def read_file(self, request: web.Request) -> web.Response:
-        """GET /v1/files/ID/content"""
+        """Handle GET /v1/files/ID/content."""
         return web.Response(text=self.files[request.match_info["id"]])
 
     async def add_batch(self, request: web.Request) -> web.Response:
-        """POST /v1/batches"""
+        """Handle POST /v1/batches."""
         given = await request.json()
         name = f"batch-{len(self.batches)}"
         self.batches[name] = given | {"id": name, "status": "in_progress", "polls": 0}
         return web.json_response(self.batches[name])
 
     async def list_batches(self, _: web.Request) -> web.Response:
-        """GET /v1/batches"""
+        """Handle GET /v1/batches."""
         data = list(self.batches.values())
         return web.json_response({"object": "list", "data": data, "has_more": False})
 
     async def read_batch(self, request: web.Request) -> web.Response:
-        """GET /v1/batches/ID"""
+        """Handle GET /v1/batches/ID."""
         batch = self.batches[request.match_info["id"]]
         batch["polls"] += 1
         if batch["polls"] > self.polls_before_end and batch["status"] == "in_progress":
@@ -125,7 +125,7 @@ class ScriptedEndpoint:
         return web.json_response(batch)
 
     async def cancel_batch(self, request: web.Request) -> web.Response:
-        """POST /v1/batches/ID/cancel"""
+        """Handle POST /v1/batches/ID/cancel."""
         batch = self.batches[request.match_info["id"]]
         batch["status"] = "cancelled"
         return web.json_response(batch)
@@ -145,7 +145,7 @@ class ScriptedEndpoint:
 
 
 def form_and_name(body: Mapping[str, Any]) -> tuple[str, str]:
-    """The form in which an answer is asked for, and its name."""
+    """Return the requested response format and its name."""
     if "response_format" in body:
         return "response_format", str(body["response_format"]["json_schema"]["name"])
     if "tools" in body:
@@ -156,7 +156,7 @@ def form_and_name(body: Mapping[str, Any]) -> tuple[str, str]:
 
 
 def completion(reply: Any, form: str) -> dict[str, Any]:
-    """A reply as OpenAI's API gives it."""
+    """Return a reply in the format of OpenAI's API."""
     raw = reply if isinstance(reply, Raw) else Raw(json.dumps(reply))
     message: dict[str, Any] = {"role": "assistant", "content": raw.text}
     if form == "tool":
@@ -172,7 +172,7 @@ def completion(reply: Any, form: str) -> dict[str, Any]:
 
 @asynccontextmanager
 async def serving(endpoint: ScriptedEndpoint) -> AsyncIterator[ScriptedEndpoint]:
-    """The endpoint on a loopback port."""
+    """Run the endpoint on a loopback port."""
     app = web.Application()
     app.router.add_post("/v1/chat/completions", endpoint.chat)
     app.router.add_post("/v1/files", endpoint.add_file)

@@ -1,5 +1,5 @@
-"""Asking: every fault of an endpoint is seen, named and counted, and no answer is lost or paid for
-twice."""
+"""Tests of requests to a teacher: every fault of an endpoint is detected, named and counted, and no
+response is lost or paid for twice."""
 
 import asyncio
 import json
@@ -27,7 +27,7 @@ GOOD = {"n": 7}
 
 
 class Number(BaseModel):
-    """An answer."""
+    """Response with a number."""
 
     n: int
 
@@ -84,7 +84,8 @@ async def test_half_a_json_is_asked_again_with_more_room(new_teacher: NewTeacher
 
 
 async def test_the_pause_of_a_429_is_kept_by_all_calls(new_teacher: NewTeacher) -> None:
-    """A call that arrives during the pause waits, too, or a storm would feed itself."""
+    """A call that arrives during the pause waits, too, because otherwise the overload would
+    continue."""
     script: dict[str, list[Any]] = {
         "a": [Raw(status=429, headers={"Retry-After": "0.3"}), GOOD],
         "b": [GOOD],
@@ -208,7 +209,7 @@ async def test_a_budget_of_calls_is_kept_and_what_is_finished_stays(
 
 
 async def test_a_budget_in_usd_is_never_exceeded(new_teacher: NewTeacher) -> None:
-    """The endpoint uses all tokens that a call may: 20 of 20, 0.02 USD a call."""
+    """The endpoint uses the maximum number of tokens of a call: 20 of 20, 0.02 USD per call."""
     script = {f"q{n}": [GOOD] for n in range(9)}
     prices = TeacherPrices(prompt=0.0, completion=1_000.0)
     async with serving(ScriptedEndpoint(script)) as endpoint:
@@ -245,7 +246,7 @@ def test_a_timed_out_call_counts_as_its_worst_case() -> None:
 async def test_answers_without_usage_fill_a_budget_by_their_worst_case(
     new_teacher: NewTeacher,
 ) -> None:
-    """The price is known and the tokens are not: 20 may be used, 0.02 USD a call."""
+    """The price is known but the tokens are not: at most 20 are used, 0.02 USD per call."""
     script = {f"q{n}": [GOOD] for n in range(9)}
     prices = TeacherPrices(prompt=0.0, completion=1_000.0)
     async with serving(ScriptedEndpoint(script, usage=None)) as endpoint:

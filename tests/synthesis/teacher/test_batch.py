@@ -1,5 +1,5 @@
-"""Batches: answers come in any order, rows that fail or expire go on as single calls, and a later
-process finds the batch of one that was killed."""
+"""Tests of batches: responses arrive in any order, rows that fail or expire continue as single
+calls, and a later process finds the batch of one that was killed."""
 
 import asyncio
 
@@ -16,7 +16,7 @@ SCRIPT = {f"q{n}": [{"n": n}] for n in range(4)}
 
 
 class Number(BaseModel):
-    """An answer."""
+    """Response with a number."""
 
     n: int
 
@@ -28,7 +28,7 @@ VALUES = [Number(n=n) for n in range(4)]
 async def by_batch(
     endpoint: ScriptedEndpoint, new_teacher: NewTeacher, polling: Polling = QUICK
 ) -> dict[str, int]:
-    """Ask all by a batch; the faults."""
+    """Send all requests in a batch and return the faults."""
     async with new_teacher(endpoint) as teacher:
         await prefetch(teacher, QUESTIONS, polling)
         assert await teacher.ask_all(QUESTIONS) == VALUES

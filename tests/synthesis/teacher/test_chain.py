@@ -1,7 +1,7 @@
-"""One whole domain from a topic to tasks, by a scripted teacher: what is wrong is sent back with
-the error, the golden calls replay, and a later run asks nothing again.
+"""Tests of one whole domain from a topic to tasks, by a scripted teacher: faults are returned with
+the error, the golden calls replay, and a later run makes no requests.
 
-No strong model was reached: the answers are hand-written.
+No strong model was available: the responses are hand-written.
 """
 
 from pathlib import Path

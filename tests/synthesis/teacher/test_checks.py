@@ -1,5 +1,5 @@
-"""Checks of a teacher's products name table, field, call and value; prompts are files with a
-version; entities are in one split only."""
+"""Tests of checks of a teacher's products: errors name table, field, call and value, prompts are
+files with a version, and entities are in one split only."""
 
 import re
 from pathlib import Path

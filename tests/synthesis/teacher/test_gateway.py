@@ -1,5 +1,5 @@
-"""A teacher's calls through the real gateway are recorded with its role, and a second run of the
-same questions makes none."""
+"""Tests that a teacher's calls through the real gateway are recorded with its role, and that a
+second run with the same questions makes none."""
 
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -25,14 +25,14 @@ __all__ = ["catalog", "make_bench", "quick"]
 
 
 class Number(BaseModel):
-    """An answer."""
+    """Response with a number."""
 
     n: int
 
 
 @pytest.fixture
 async def bench(make_bench: MakeBench) -> AsyncIterator[Bench]:
-    """A gateway before an engine that answers in the form asked for."""
+    """Yield a gateway in front of an engine that responds in the requested format."""
     bench = await make_bench()
 
     async def reply(_: Any, body: dict[str, Any]) -> web.StreamResponse:
@@ -43,7 +43,7 @@ async def bench(make_bench: MakeBench) -> AsyncIterator[Bench]:
 
 
 async def asked(bench: Bench, folder: Path) -> int:
-    """Ask once; the number of calls that were paid."""
+    """Make the request and return the number of paid calls."""
     url = f"{bench.client._base_url}/v1"
     endpoint = TeacherEndpoint(url, "m", program="teacher-1")
     with open_store(folder) as store:

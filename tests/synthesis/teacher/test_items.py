@@ -1,5 +1,5 @@
-"""Lists of items: each is judged on its own, so that neither a wrong item, a shortage nor a surplus
-loses a right one."""
+"""Tests of lists of items: each is judged separately, so that a wrong item, a shortage or a surplus
+does not lose a correct one."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -14,7 +14,7 @@ from tutti.tasks.synthesis.teacher.items import Items, ItemsQuestion, _take, ask
 
 
 class Word(BaseModel):
-    """An item."""
+    """An item of the list."""
 
     word: str
 
@@ -79,15 +79,15 @@ async def test_items_that_stay_wrong_are_rejected_with_their_reason(
 
 
 async def test_a_teacher_that_has_no_more_ends_with_fewer(new_teacher: NewTeacher) -> None:
-    """Bounded: four calls, the shortage on record."""
+    """The number of calls is bounded to four, and the shortage is recorded."""
     script = {f"w-{turn}": [words()] for turn in range(1, 4)} | {"w-0": [words("a")]}
     found, faults, endpoint = await asked(new_teacher, script, 9)
     assert (kept(found), faults, endpoint.calls()) == (["a"], {"too_few": 4}, 4)
 
 
 def test_every_right_item_is_kept_whatever_comes_with_it() -> None:
-    """Property: of what the teacher gave, the first `wanted` different words are kept, and each
-    wrong item of the last answer is a reject."""
+    """The first `wanted` different words of the teacher are kept, and each wrong item of the last
+    response is a reject."""
 
     @settings(max_examples=max(10, settings().max_examples // 10), deadline=None)
     @given(st.lists(st.sampled_from(["a", "b", "c", 1, None]), max_size=6))

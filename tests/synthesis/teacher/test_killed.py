@@ -1,4 +1,5 @@
-"""A teacher that is killed (SIGKILL) at any call goes on without paying for an answer twice."""
+"""Tests that a teacher that is killed (SIGKILL) at any call resumes without paying for a response
+twice."""
 
 import asyncio
 import sys
@@ -22,7 +23,7 @@ async def start(endpoint: ScriptedEndpoint, folder: Path, *more: str) -> asyncio
 
 
 async def wait_for(endpoint: ScriptedEndpoint, process: asyncio.subprocess.Process) -> None:
-    """Until it waits for an answer that does not come."""
+    """Wait until the process waits for a response that never comes."""
     async with asyncio.timeout(60):
         while not endpoint.waiting:
             assert process.returncode is None, "it ended before it was killed"

@@ -1,4 +1,4 @@
-"""The plan says what the chain takes: its calls are those that a faultless teacher gets."""
+"""Tests that the plan's calls equal those of a run with a faultless teacher."""
 
 from tutti.tasks.synthesis.teacher import TeacherPrices, TeacherRequest, plan_teacher
 

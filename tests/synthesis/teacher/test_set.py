@@ -1,6 +1,6 @@
-"""A teacher's domain as a task set: through the gates, stored, resumed; nothing is paid twice.
+"""Tests of a teacher's domain as a task set: gated, stored, resumed, and nothing is paid for twice.
 
-No strong model was reached: the answers are hand-written.
+No strong model was available: the responses are hand-written.
 """
 
 from collections.abc import Iterator
@@ -34,7 +34,7 @@ def catalog(tmp_path: Path, new_catalog: NewCatalog) -> Iterator[storage.Catalog
 
 
 class TeacherSet(NamedTuple):
-    """What came of a request."""
+    """Result of a request."""
 
     task_set_id: str
     spent: str
@@ -82,7 +82,8 @@ async def test_a_teacher_whose_code_could_not_run_is_not_asked(
 
 
 async def test_a_spent_budget_keeps_what_was_paid_for(catalog: storage.Catalog) -> None:
-    """Runs of four calls each go on until the set is there, and no answer is paid twice."""
+    """Runs of four calls each continue until the set is complete, and no response is paid for
+    twice."""
     small = REQUEST.model_copy(update={"calls": 4})
     async with serving(ScriptedEndpoint(SCRIPT)) as endpoint:
         with pytest.raises(BudgetSpent, match="the budget of 4 calls is spent"):
@@ -100,7 +101,7 @@ async def test_a_spent_budget_keeps_what_was_paid_for(catalog: storage.Catalog) 
 async def test_by_the_flow_through_a_gateway(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The teacher's calls are on record with their role, and belong to one program."""
+    """The teacher's calls are recorded with their role and belong to one program."""
     monkeypatch.setenv("TUTTI_HOME", str(tmp_path / "store"))
     monkeypatch.delenv("TUTTI_CATALOG_URL", raising=False)
     models = tmp_path / "models.yaml"

@@ -12,7 +12,7 @@ OPTIMIZER = {"learning_rate": 2e-3, "schedule": "constant", "warmup_share": 0.0}
 
 
 def job(backend: str, **fields: Any) -> TrainJob:
-    """One that every backend can train."""
+    """Return a job that every backend can train."""
     known: dict[str, Any] = {
         "base": str(POCKET),
         "data": {"file": "said.jsonl"},
@@ -23,7 +23,7 @@ def job(backend: str, **fields: Any) -> TrainJob:
 
 
 def conversations(folder: Path, catalog: Catalog) -> TrainingSet:
-    """24 conversations of two turns, and 6 held out."""
+    """Return 24 conversations of two turns, and 6 held out."""
     file = folder / "said.jsonl"
     file.write_text("".join(json.dumps(row) + "\n" for row in sums(30)))
     return conversation_set(TrainingData(file=file, held_out_share=0.2), catalog)

@@ -1,4 +1,4 @@
-"""Policy jobs over files of sums, and what a backend writes of them."""
+"""Policy jobs on files of sums, and the files that a backend writes for them."""
 
 import json
 from pathlib import Path
@@ -13,7 +13,7 @@ BASE = read_registry(MODELS)["pocket"]
 
 
 def job(folder: Path, **fields: Any) -> PolicyJob:
-    """One that every backend can write: 6 sums to train on and 3 held out."""
+    """Return a job that every backend can write: 6 sums to train on and 3 held out."""
     suites = []
     for name, first, count in (("train", 0, 6), ("held_out", 100, 3)):
         file = folder / f"{name}.jsonl"

@@ -1,4 +1,5 @@
-"""What no other trainer can be told is refused by its field; ids of jobs stay as they were."""
+"""Tests that settings that another trainer does not support are refused by field, and that ids of
+jobs are stable."""
 
 from pathlib import Path
 from typing import Any
@@ -40,7 +41,7 @@ PROCESS = {"process": {"sql": "select attempt_id, step from tool_runs"}}
 def test_what_cannot_be_carried_is_refused(
     fields: dict[str, Any], said: str, tmp_path: Path
 ) -> None:
-    """By every backend, and nothing is written."""
+    """Every backend refuses it, and nothing is written."""
     for name in POLICY_BACKENDS:
         with pytest.raises(BackendRefused, match=f"{name} cannot be told all of the job: .*{said}"):
             written(job(tmp_path, **fields), name, tmp_path / "out")
@@ -65,7 +66,8 @@ def test_suites_that_tutti_must_run_are_refused(
 
 
 def test_lengths_that_do_not_fit_are_refused(tmp_path: Path) -> None:
-    """An answer as long as the context; held-out answers of another length, for verl."""
+    """The cases are a reply as long as the context, and held-out replies of another length for
+    verl."""
     made = job(tmp_path)
     assert made.evaluation.suite is not None
     known = made.suite.model_dump(mode="json", exclude_defaults=True)
@@ -85,7 +87,7 @@ def test_tasks_on_both_sides_are_refused(tmp_path: Path) -> None:
 
 
 def test_shipped_jobs_are_refused_or_keep_their_ids() -> None:
-    """The field for settings is in no content, so that checkpoints of before are found."""
+    """The field for settings is in no content, so earlier checkpoints are reused."""
     for file in (PROJECT / "deployments" / "training").glob("*grpo*.yaml"):
         made = read_policy_job(file)
         other = made.model_copy(update={"backend_settings": {"a": 1}})
@@ -99,7 +101,8 @@ def test_names_are_listed_with_their_version() -> None:
 
 
 async def test_a_text_is_scored_within_a_loop() -> None:
-    """By the name of a scorer; one that is not pure, or of another version, fails."""
+    """A text is scored by the name of a scorer; one that is not pure, or has another version,
+    fails."""
     truth = '{"scorer": "choice", "version": "3", "target": {"answer": "C", "choices": 4}}'
     assert score_text(truth, "The answer is (C)").value == 1.0
     with pytest.raises(ScorerFailed, match="written for version 1"):

@@ -1,4 +1,5 @@
-"""Configurations of other trainers: golden values, refused typos, the backends' own schemas."""
+"""Tests of configurations of other trainers: golden values, refused typos, the backends' own
+schemas."""
 
 from pathlib import Path
 from typing import Any
@@ -41,7 +42,7 @@ def written(given: TrainJob, data: TrainingSet, out: Path, catalog: Catalog) -> 
 def test_a_job_is_written_with_names_that_the_backend_has(
     name: str, tmp_path: Path, data: TrainingSet, catalog: Catalog
 ) -> None:
-    """Every setting that we write is in the backend's own list; no path is of the unfinished
+    """Every written setting is in the backend's own list, and no path is in the unfinished
     folder."""
     out = tmp_path / "out"
     made = written(job(name), data, out, catalog)
@@ -78,7 +79,7 @@ def test_golden_llama_factory(tmp_path: Path, data: TrainingSet, catalog: Catalo
 def test_conversations_reach_the_cluster(
     tmp_path: Path, data: TrainingSet, catalog: Catalog
 ) -> None:
-    """24 rows to train on and 6 held out; nested settings replace single values only."""
+    """There are 24 rows to train on and 6 held out; nested settings replace only single values."""
     out = tmp_path / "out"
     given = job("nemo-rl", backend_settings={"cluster": {"num_nodes": 2}, "sft.val_period": 5})
     written(given, data, out, catalog)
@@ -125,7 +126,7 @@ def test_a_typo_and_what_a_backend_cannot_do_are_refused(
 
 
 def test_our_own_jobs_keep_their_ids() -> None:
-    """The two fields are no part of a checkpoint's settings where tutti trains."""
+    """The two fields are not part of a checkpoint's settings if tutti trains."""
     ours, theirs = checkpoints.settings_of(job("tutti")), checkpoints.settings_of(job("trl"))
     assert "backend" not in ours and theirs["backend"] == "trl"
     with pytest.raises(ValueError, match="backend_settings: are for another `backend`"):
@@ -137,7 +138,7 @@ def test_our_own_jobs_keep_their_ids() -> None:
 def test_its_own_schema_takes_ours_and_refuses_a_typo(
     name: str, tmp_path: Path, data: TrainingSet, catalog: Catalog
 ) -> None:
-    """By the backend itself, in its environment."""
+    """The backend itself checks them in its environment."""
     if configure.backend_python(name) is None:
         pytest.skip(f"no environment of {name}: make backends, or TUTTI_…_PYTHON")
     more = RENDERER if name == "prime-rl" else {}

@@ -1,4 +1,5 @@
-"""Logs of other trainers, in their own form, as rows in the names of `train_steps`."""
+"""Tests of other trainers' logs in their own format, read as rows with the names of
+`train_steps`."""
 
 import json
 from pathlib import Path
@@ -59,7 +60,7 @@ def lines(rows: list[dict[str, Any]]) -> str:
     ],
 )
 def test_steps_are_read_back(name: str, file: str, text: str, tmp_path: Path) -> None:
-    """Also while the last line is half written; and before there is a log."""
+    """This also holds while the last line is incomplete, and before there is a log."""
     assert backend_of(name).read_steps(tmp_path) == []
     log = tmp_path / file
     log.parent.mkdir(parents=True, exist_ok=True)

@@ -1,4 +1,4 @@
-"""prime-rl's configuration of a policy job: golden values, its files, its own schema."""
+"""Tests of prime-rl's configuration of a policy job: golden values, its files, its own schema."""
 
 import json
 import tomllib
@@ -18,7 +18,7 @@ from tutti.tasks.training.policy import PolicyJob
 
 
 def dapo(folder: Path, **fields: Any) -> PolicyJob:
-    """A job that it can be told all of."""
+    """Return a job that it supports completely."""
     return job(folder, **{"objective": "dapo", "reward": {"advantage": "centred"}} | fields)
 
 
@@ -65,7 +65,7 @@ def test_golden_dapo(tmp_path: Path) -> None:
 
 @pytest.mark.usefixtures("unchecked")
 def test_its_files(tmp_path: Path) -> None:
-    """Tasks with scorer and target, and Python that says the job's reward."""
+    """The files are tasks with scorer and target, and Python code of the job's reward."""
     given = dapo(tmp_path, reward={"advantage": "centred", "sql": "score"})
     written(given, "prime-rl", tmp_path / "out")
     rows = (tmp_path / "out" / "data" / "held_out.jsonl").read_text().splitlines()
@@ -96,7 +96,7 @@ def test_what_it_cannot_do_is_refused(fields: dict[str, Any], said: str, tmp_pat
 
 @pytest.mark.slow
 def test_its_own_schema_takes_ours_and_refuses_a_typo(tmp_path: Path) -> None:
-    """By its pydantic model, which imports our taskset."""
+    """prime-rl's pydantic model, which imports our taskset, checks them."""
     if backend_python("prime-rl") is None:
         pytest.skip("no environment of prime-rl: TUTTI_PRIME_RL_PYTHON")
     rollouts = {"groups": 4, "group_size": 8, "dynamic": {}}

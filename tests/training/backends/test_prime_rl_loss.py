@@ -1,4 +1,4 @@
-"""The losses that prime-rl imports, against values by hand."""
+"""Tests of the losses that prime-rl imports, against manually computed values."""
 
 import runpy
 import sys
@@ -19,7 +19,7 @@ FILE = PACKAGE / "tasks" / "training" / "backends" / "written" / "tutti_loss.py.
 
 @dataclass
 class LossOutputs:
-    """prime-rl's own, by its two fields."""
+    """Fake of prime-rl's class with its two fields."""
 
     loss: Any
     metrics: dict[str, Any]
@@ -27,7 +27,7 @@ class LossOutputs:
 
 @pytest.fixture()
 def losses(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
-    """The functions of the file, where prime-rl has only the class that they make."""
+    """Return the functions of the file, with only the class that they construct from prime-rl."""
     for name in ("prime_rl", "prime_rl.trainer", "prime_rl.trainer.rl", "prime_rl.trainer.rl.loss"):
         module = ModuleType(name)
         vars(module)["LossOutputs"] = LossOutputs
@@ -36,7 +36,7 @@ def losses(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
 
 
 def inputs(ratios: list[float], advantages: list[float]) -> Any:
-    """Tokens of which the last is not trained."""
+    """Return tokens of which the last is not trained."""
     old = torch.full((len(ratios),), -1.0)
     new = (old + torch.tensor(ratios).log()).requires_grad_()
     mask = torch.tensor([True] * (len(ratios) - 1) + [False])
@@ -50,7 +50,8 @@ def inputs(ratios: list[float], advantages: list[float]) -> Any:
 
 
 def test_dapo_clips_on_both_sides_and_the_dual(losses: dict[str, Any]) -> None:
-    """Ratio 2 of a good token counts as 1.28; 0.5 of a bad one as 0.8; 5 of a bad one as 3."""
+    """A ratio of 2 of a good token counts as 1.28, 0.5 of a bad one as 0.8, and 5 of a bad one as
+    3."""
     given = inputs([2.0, 0.5, 5.0, 9.0], [1.0, -1.0, -1.0, 1.0])
     made = losses["dapo"](given, 0.2, 0.28, 2.0)
     assert made.loss.item() == pytest.approx(-1.28 + 0.8 + 5.0)

@@ -1,5 +1,5 @@
-"""A backend that runs here: its log is followed, its weights become an artifact, a failure leaves
-nothing behind."""
+"""Tests of a backend that runs here: its log is followed, its weights become an artifact, and a
+failure leaves nothing behind."""
 
 import json
 from collections.abc import Iterator
@@ -44,7 +44,7 @@ def data(tmp_path: Path, at: Run) -> TrainingSet:
 
 
 def launches(lines: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """LLaMA-Factory whose `launch.sh` has these lines, and a held-out loss of 1.5."""
+    """Install LLaMA-Factory with these lines in its `launch.sh` and a held-out loss of 1.5."""
     python = Path("/nowhere/bin/python")
     fake = replace(backend_of("llama-factory"), write=lambda plan, settings: ("a: 1\n", lines))
     monkeypatch.setattr(run, "backend_of", lambda name: fake)
@@ -56,7 +56,7 @@ def launches(lines: str, monkeypatch: pytest.MonkeyPatch) -> None:
 def test_its_adapter_is_an_artifact_with_our_card(
     at: Run, data: TrainingSet, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """With its steps, and found again without a second training."""
+    """The adapter has its steps and is reused without a second training."""
     launches(ENDS_WELL, monkeypatch)
     reports: list[dict[str, Any]] = []
     made = fit_set(job("llama-factory"), BASE, data, at, reports.append)
@@ -109,7 +109,7 @@ def test_what_is_not_here_is_told(
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("name", ["llama-factory", "trl"])
 def test_a_real_training(name: str, at: Run, data: TrainingSet) -> None:
-    """Three steps of the backend itself; our trainer measures its adapter."""
+    """The backend itself takes three steps, and our trainer evaluates its adapter."""
     if configure.backend_python(name) is None:
         pytest.skip(f"no environment of {name}: make backends")
     made = fit_set(job(name), BASE, data, at)

@@ -1,4 +1,5 @@
-"""verl's configuration of a policy job: golden values, its data, its reward, its own schema."""
+"""Tests of verl's configuration of a policy job: golden values, its data, its reward, its own
+schema."""
 
 import json
 import runpy
@@ -75,7 +76,8 @@ def test_golden_grpo(tmp_path: Path) -> None:
 
 @pytest.mark.usefixtures("unchecked")
 def test_what_dapo_adds(tmp_path: Path) -> None:
-    """Token mean, clip higher, dynamic sampling, the overlong buffer; and a step of staleness."""
+    """The settings are token mean, clip higher, dynamic sampling, the overlong buffer, and a step
+    of staleness."""
     rollouts = {"groups": 4, "group_size": 8, "staleness": 1, "dynamic": {"round_groups": 6}}
     reward: dict[str, Any] = {"sql": "if(coalesce(score, 0) = 1, 1, -1)"}
     reward |= {"overlong": {"most_tokens": 64, "buffer_tokens": 16}, "advantage": "centred"}
@@ -102,7 +104,7 @@ def test_what_dapo_adds(tmp_path: Path) -> None:
 
 @pytest.mark.usefixtures("unchecked")
 def test_its_data_and_reward_are_the_platform_s(tmp_path: Path) -> None:
-    """A right answer earns 1; a truth of another scorer version is counted, not taken."""
+    """A correct answer earns 1; a target of another scorer version is counted and not used."""
     written(job(tmp_path), "verl", tmp_path / "out")
     rows = pq.read_table(tmp_path / "out" / "data" / "held_out.parquet").to_pylist()
     assert len(rows) == 3 and rows[0]["data_source"] == "held_out.jsonl"
@@ -136,7 +138,7 @@ def test_what_it_cannot_do_is_refused(fields: dict[str, Any], said: str, tmp_pat
 
 @pytest.mark.slow
 def test_its_own_schema_takes_ours_and_refuses_a_typo(tmp_path: Path) -> None:
-    """By Hydra, over verl's own configuration."""
+    """Hydra checks them against verl's own configuration."""
     if backend_python("verl") is None:
         pytest.skip("no environment of verl: make backends, or TUTTI_VERL_PYTHON")
     reward = {"overlong": {"most_tokens": 64, "buffer_tokens": 16}}

@@ -1,4 +1,4 @@
-"""Exports of training sets: golden small files, what is counted as not carried, what is refused."""
+"""Tests of exports of training sets: small golden files, counts of dropped parts, and refusals."""
 
 import json
 from pathlib import Path
@@ -69,7 +69,7 @@ def of_attempts(catalog: Catalog, sql: str, objective: str = "sft", **data: Any)
 
 
 def test_alpaca(catalog: Catalog, tmp_path: Path) -> None:
-    """Earlier turns are the history; tools are left out, and counted."""
+    """Earlier turns are the history; tools are left out and counted."""
     made = export_training_set(
         of_file(catalog, tmp_path, PLAIN, TOOLS), "alpaca", tmp_path / "out", catalog
     )
@@ -166,7 +166,7 @@ def test_recorded_ids_export_their_messages(catalog: Catalog, tmp_path: Path) ->
 
 
 def test_wire_form_of_calls(catalog: Catalog, tmp_path: Path) -> None:
-    """Arguments are JSON text, and no message has a field that none uses."""
+    """Arguments are JSON text, and no message has an unused field."""
     set_id = of_file(catalog, tmp_path, TOOLS)
     export_training_set(set_id, "prime-rl", tmp_path / "out", catalog)
     (row,) = pq.read_table(tmp_path / "out" / "train" / "train.parquet").to_pylist()
@@ -177,7 +177,7 @@ def test_wire_form_of_calls(catalog: Catalog, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("format", SET_FORMATS)
 def test_both_sides_and_all_rows_are_written(catalog: Catalog, tmp_path: Path, format: str) -> None:
-    """Ten conversations in, ten out, a fifth of them held out."""
+    """Ten conversations give ten rows, a fifth of them held out."""
     rows = [
         {"messages": [said("user", f"{n} + 1?"), said("assistant", str(n + 1))]} for n in range(10)
     ]

@@ -1,1 +1,1 @@
-"""Objectives against other programs and by hand; they need torch."""
+"""Tests of objectives against other programs and manual values; they need torch."""

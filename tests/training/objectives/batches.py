@@ -1,4 +1,4 @@
-"""Random batches, padded as other programs have them and flat as ours have them."""
+"""Random batches, padded as in other programs and flat as in ours."""
 
 from dataclasses import dataclass, replace
 from typing import Any
@@ -12,7 +12,7 @@ Tensor = Any
 
 @dataclass(frozen=True)
 class Batch:
-    """Sequences as rows, padded."""
+    """Sequences as padded rows."""
 
     logp: Tensor
     mask: Tensor
@@ -22,7 +22,7 @@ class Batch:
     """[B]."""
 
     def flat(self, values: Tensor) -> Tensor:
-        """[T] of [B, T] or [B]."""
+        """Return the values of shape [B, T] or [B] as [T]."""
         wide = values if values.dim() == 2 else values[:, None].expand_as(self.mask)
         return wide[self.mask.bool()]
 
@@ -47,7 +47,7 @@ class Batch:
 
 
 def batch(seed: int, rows: int = 6, width: int = 12, drift: float = 0.4) -> Batch:
-    """Rows of 1 to `width` tokens; `drift` is the spread of the log ratios."""
+    """Return rows of 1 to `width` tokens; `drift` is the spread of the log ratios."""
     generator = torch.Generator().manual_seed(seed)
 
     def normal(*shape: int) -> Tensor:
@@ -63,7 +63,8 @@ def batch(seed: int, rows: int = 6, width: int = 12, drift: float = 0.4) -> Batc
 
 
 def rows_of(whole: Batch, first: int, last: int) -> Batch:
-    """Some rows of a batch, as a micro-batch; they share the log probabilities' graph."""
+    """Return some rows of a batch as a micro-batch that shares the graph of the log
+    probabilities."""
     part = slice(first, last)
     names = ("logp", "mask", "behaviour", "reference", "advantage")
     return replace(whole, **{name: getattr(whole, name)[part] for name in names})

@@ -1,4 +1,5 @@
-"""Where TRL has an objective too, loss and gradient are the same within 1e-5 (in fact, 1e-9)."""
+"""Tests that loss and gradient equal TRL's within 1e-5 (in fact, 1e-9) for objectives that TRL has,
+too."""
 
 from collections.abc import Callable
 from typing import Any
@@ -21,7 +22,7 @@ TOLERANCE = 1e-9
 
 
 def same(ours: Any, theirs: Any, logp: Any) -> None:
-    """The same value, and the same gradient at every token."""
+    """Check that the value and the gradient at every token are equal."""
     assert abs((ours - theirs).item()) < TOLERANCE
     mine, other = (torch.autograd.grad(each, logp, retain_graph=True)[0] for each in (ours, theirs))
     assert float((mine - other).abs().max()) < TOLERANCE
@@ -57,7 +58,7 @@ def test_clipped_objectives(name: str, settings: dict[str, Any], theirs: dict[st
 
 
 def test_the_truncated_correction_of_the_engines_probabilities() -> None:
-    """The ratio is to the trainer's probabilities before the step, weighed by min(old / recorded,
+    """The ratio is to the trainer's probabilities before the step, weighted by min(old / recorded,
     bound)."""
     for seed in SEEDS:
         made = batch(seed)
@@ -70,7 +71,7 @@ def test_the_truncated_correction_of_the_engines_probabilities() -> None:
 
 
 def in_pairs(made: Batch) -> Any:
-    """TRL's order of rows, all chosen before all rejected, as places in ours."""
+    """Return TRL's order of rows, all chosen before all rejected, as indices into ours."""
     return torch.cat([torch.arange(0, len(made.mask), 2), torch.arange(1, len(made.mask), 2)])
 
 

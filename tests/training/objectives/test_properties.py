@@ -1,4 +1,4 @@
-"""What holds for objectives whatever the batch, and numbers worked out by hand."""
+"""Tests of properties of objectives for any batch, and of manually computed values."""
 
 import math
 from typing import Any
@@ -18,7 +18,7 @@ EVERY = sorted(OBJECTIVES)
 
 
 def turns_of(made: Batch, length: int = 3) -> dict[str, Any]:
-    """Turns of `length` tokens, numbered over the batch."""
+    """Return turns of `length` tokens, numbered over the batch."""
     place = made.flat(torch.arange(made.mask.shape[1])[None].expand_as(made.mask)) // length
     key = made.sequence * 100 + place
     number = torch.unique_consecutive(key, return_inverse=True)[1]
@@ -53,7 +53,7 @@ def test_how_a_step_is_cut_into_micro_batches_changes_nothing(name: str) -> None
 
 @pytest.mark.parametrize("name", POLICY)
 def test_groups_of_equal_outcomes_give_no_gradient(name: str) -> None:
-    """Advantages of 0, whatever the ratios."""
+    """Advantages are 0 for any ratios."""
     made = batch(1)
     made = Batch(made.logp, made.mask, made.behaviour, made.reference, 0 * made.advantage)
     assert float(gradient(loss_of(made, name), made.logp).abs().max()) == 0.0
@@ -81,7 +81,8 @@ def test_the_order_of_sequences_does_not_matter(name: str) -> None:
 
 @pytest.mark.parametrize("name", EVERY)
 def test_gradients_are_those_of_the_value(name: str) -> None:
-    """By finite differences; but for clipped weights, whose gradient is stopped on purpose."""
+    """The reference uses finite differences; clipped weights, whose gradient is deliberately
+    stopped, are excluded."""
     if name in ("cispo", "reinforce"):
         pytest.skip("its weight has no gradient by definition")
     made = batch(5, rows=4, width=4, drift=0.05)
@@ -114,7 +115,7 @@ def test_grpo_by_hand() -> None:
 
 
 def test_dpo_by_hand() -> None:
-    """Gains of 2 and -1 at beta .1: -log sigmoid(.3)."""
+    """Gains of 2 and -1 at beta .1 give -log sigmoid(.3)."""
     tokens = Tokens(
         sequence=torch.tensor([0, 1]),
         sequences=2,
@@ -127,7 +128,7 @@ def test_dpo_by_hand() -> None:
 
 
 def dialogues(weights: list[list[float]], length: int = 2) -> tuple[Any, Tokens, StepSizes]:
-    """Dialogues of turns of `length` tokens, on policy, with each turn's weight."""
+    """Return dialogues of turns of `length` tokens, on policy, with each turn's weight."""
     counts = [len(each) * length for each in weights]
     sequence = torch.repeat_interleave(torch.arange(len(weights)), torch.tensor(counts))
     turns = sum(len(each) for each in weights)
@@ -140,7 +141,8 @@ def dialogues(weights: list[list[float]], length: int = 2) -> tuple[Any, Tokens,
 
 
 def test_epo_as_published_never_pushes_down_and_ours_does() -> None:
-    """A failed dialogue with two picks: upwards as published, downwards with the baseline."""
+    """A failed dialogue with two picks is reinforced as published and penalised with the
+    baseline."""
     good = Dialogue(1.0, (False, False, True, False, False, True))
     bad = Dialogue(0.0, (False, False, True, False, False, True))
     weights = [published_weights(good), published_weights(bad)]
@@ -153,7 +155,7 @@ def test_epo_as_published_never_pushes_down_and_ours_does() -> None:
 
 
 def test_epo_as_published_is_the_released_double_loop() -> None:
-    """-(1/K) sum_k (s_k / |T_k|) sum_t log p, summed over the dialogues."""
+    """The loss is -(1/K) sum_k (s_k / |T_k|) sum_t log p, summed over the dialogues."""
     weights = [[0.2, 1.0, 0.5], [0.9]]
     logp, tokens, sizes = dialogues(weights, length=3)
     slow = 0.0
@@ -166,7 +168,7 @@ def test_epo_as_published_is_the_released_double_loop() -> None:
 
 
 def test_what_a_batch_lacks_is_said() -> None:
-    """By name, before a step is taken."""
+    """The error names the missing field before a step is taken."""
     made = batch(0, rows=3)
     bare = Tokens(made.sequence, 3, made.flat(made.behaviour), made.flat(made.advantage))
     flat, sizes = made.flat(made.logp), StepSizes(int(made.mask.sum()), 3)

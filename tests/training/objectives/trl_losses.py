@@ -11,7 +11,7 @@ Tensor = Any
 
 
 def _trainer(**fields: Any) -> Any:
-    """Whatever is not given answers to anything and changes nothing."""
+    """Return a stub whose unset attributes accept any call and change nothing."""
     stub = MagicMock()
     stub._metrics = {mode: defaultdict(list) for mode in ("train", "eval")}
     stub.accelerator.num_processes = 1
@@ -32,7 +32,8 @@ def grpo_loss(
     clip: tuple[float, float] = (0.2, 0.2),
     **args: Any,
 ) -> Tensor:
-    """GRPOTrainer's loss of log probabilities [B, T] with mask [B, T]; `inputs` in its words."""
+    """Return GRPOTrainer's loss of log probabilities [B, T] with mask [B, T]; `inputs` has its
+    names."""
     from trl.trainer.grpo_trainer import GRPOTrainer
 
     entropies = torch.zeros_like(mask, dtype=torch.float64)
@@ -65,7 +66,7 @@ def grpo_loss(
 
 
 class _Outputs:
-    """A model's answer: whatever else is asked of it, for metrics, is 0."""
+    """A model's output; any other attribute, used for metrics, is 0."""
 
     def __init__(self, logp: Tensor) -> None:
         self.log_probs = logp
@@ -76,7 +77,8 @@ class _Outputs:
 
 
 def dpo_loss(logp: Tensor, reference: Tensor, mask: Tensor, beta: float) -> Tensor:
-    """DPOTrainer's: rows are all chosen, then all rejected; log probabilities are masked."""
+    """Return DPOTrainer's loss: rows are all chosen, then all rejected; log probabilities are
+    masked."""
     from trl.trainer.dpo_trainer import DPOTrainer
 
     ref_chosen, ref_rejected = (reference * mask).sum(1).chunk(2)
@@ -110,7 +112,8 @@ def kto_loss(
     said: tuple[Tensor, Tensor],
     how: dict[str, float],
 ) -> Tensor:
-    """KTOTrainer's; `said`: which answers are wanted [B], the mean gain of mismatched ones []."""
+    """Return KTOTrainer's loss; `said` has the desirable answers [B] and the mean gain of
+    mismatched ones []."""
     from trl.trainer.kto_trainer import KTOTrainer
 
     wanted, baseline = said

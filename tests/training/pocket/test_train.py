@@ -1,4 +1,5 @@
-"""The pocket model's training: what is trained of a conversation, and a few steps end to end."""
+"""Tests of the pocket model's training: the trained tokens of a conversation, and a few steps end
+to end."""
 
 import itertools
 import json
@@ -22,7 +23,7 @@ DOCUMENTS = [each for each in load_stdlib_corpus() if each.split == "train"][:20
 
 
 def test_answers_weigh_1_and_prompts_seldom_a_little() -> None:
-    """What the model writes is trained, to the end of each turn; padding never is."""
+    """The model's own text is trained to the end of each turn; padding never is."""
     tokenizer = AutoTokenizer.from_pretrained(POCKET)
     said = list(itertools.islice(shadow_conversations(DOCUMENTS, 0), 6))
     rows = [encode(tokenizer, each) for each in said]

@@ -1,1 +1,1 @@
-"""On-policy training: its cells, its batches, its weights."""
+"""Tests of on-policy training: its cells, its batches, its weights."""

@@ -1,4 +1,5 @@
-"""A step's batch from the store: groups, rewards and advantages of the attempts of one cell."""
+"""Tests of a step's batch from the store: groups, rewards and advantages of the attempts of one
+cell."""
 
 import json
 from datetime import UTC, datetime
@@ -35,7 +36,7 @@ def home(tmp_path: Path) -> storage.Home:
 
 
 def enter(home: storage.Home, attempts: dict[str, list[tuple[str, float | None]]]) -> None:
-    """Attempts by task: (status, score); each with one call of ids that name it."""
+    """Store attempts by task as (status, score), each with one call whose token ids identify it."""
     rows: list[dict[str, Any]] = []
     calls: list[dict[str, Any]] = []
     number = 0
@@ -80,7 +81,7 @@ def test_only_groups_that_teach_are_trained_and_infra_is_never_scored(home: stor
 
 
 def test_a_reward_is_an_expression_over_attempts(home: storage.Home) -> None:
-    """Score less cost: of two that solved it the cheaper one is pushed up."""
+    """The reward is score less cost: of two correct attempts the cheaper one is reinforced."""
     enter(home, GROUPS)
     made = batch(home, sql="score - 10 * cost_usd")
     values = {row["name"]: row["values"][-1] for row in made.rows}
@@ -88,7 +89,8 @@ def test_a_reward_is_an_expression_over_attempts(home: storage.Home) -> None:
 
 
 def test_the_controls_rewards_change_places_within_their_group_only(home: storage.Home) -> None:
-    """So the control has the same number of groups, rewards and sequences, and nothing to learn."""
+    """The control therefore has the same number of groups, rewards and sequences, and nothing to
+    learn."""
     enter(home, {f"t{n}": [("ok", 1.0), ("ok", 0.0), ("ok", 0.0)] for n in range(40)})
     real = batch(home)
     mixed = batch(home, permuted=True)
@@ -112,14 +114,15 @@ def last_values(made: StepBatch) -> dict[str, float]:
 
 
 def test_long_answers_are_punished_over_the_buffer_and_by_one_at_most(home: storage.Home) -> None:
-    """DAPO, eq. 13: 10, 20 and 30 tokens of 20 with a buffer of 10 cost 0, 1 and 1."""
+    """By DAPO, eq. 13, 10, 20 and 30 tokens of 20 with a buffer of 10 cost 0, 1 and 1."""
     enter(home, {"t": [("ok", 1.0), ("ok", 1.0), ("ok", 1.0)]})
     made = batch(home, overlong={"most_tokens": 20, "buffer_tokens": 10}, advantage="centred")
     assert last_values(made) == pytest.approx({"t/0": 2 / 3, "t/1": -1 / 3, "t/2": -1 / 3})
 
 
 def test_parts_are_weighted_and_may_be_normalised_one_by_one(home: storage.Home) -> None:
-    """Decoupled, a part's scale is nothing: cost in cents weighs as cost in dollars."""
+    """If parts are decoupled, a part's scale has no effect: cost in cents weighs as much as cost in
+    dollars."""
     enter(home, {"t": [("ok", 1.0), ("ok", 1.0), ("ok", 0.0)]})
     for scale in (1, 100):
         parts = {
@@ -134,14 +137,14 @@ def test_parts_are_weighted_and_may_be_normalised_one_by_one(home: storage.Home)
 
 
 def test_a_preference_rewards_the_cheaper_of_those_that_solved_it(home: storage.Home) -> None:
-    """And the unsolved earns nothing, however cheap."""
+    """An unsolved attempt earns nothing, however cheap it is."""
     enter(home, {"t": [("ok", 0.0), ("ok", 1.0), ("ok", 1.0)]})
     values = last_values(batch(home, preference={"accuracy": 1.0, "cost": 0.5}))
     assert values["t/1"] > values["t/2"] > values["t/0"]
 
 
 def test_a_reward_is_that_of_the_newest_verdict(home: storage.Home) -> None:
-    """Two verdicts were turned over since, and what the scorer had failed on was scored."""
+    """Two verdicts were reversed since, and attempts on which the scorer had failed were scored."""
     enter(home, {"t": [("ok", 1.0), ("ok", 0.0), ("scorer_error", None), ("scorer_error", None)]})
     when = datetime(2026, 11, 24, tzinfo=UTC)
     with storage.open_catalog(home) as catalog:
@@ -169,7 +172,7 @@ def test_a_preference_for_cost_needs_prices(home: storage.Home) -> None:
 
 
 def test_each_task_has_its_own_preference(home: storage.Home) -> None:
-    """Of two tasks with equal attempts, one wants them cheap, the other does not care."""
+    """Of two tasks with equal attempts, one prefers cheap ones and the other is indifferent."""
     enter(home, {name: [("ok", 1.0), ("ok", 1.0)] for name in ("cheap", "any")})
     weights = {"cheap": {"accuracy": 0.5, "cost": 0.5}, "any": {"accuracy": 1.0}}
     slots = {name: {"preference": json.dumps(each)} for name, each in weights.items()}
@@ -185,7 +188,7 @@ def test_each_task_has_its_own_preference(home: storage.Home) -> None:
 
 
 def test_the_uses_of_experts_count_by_their_alias(home: storage.Home) -> None:
-    """Of two attempts that asked an expert, the one with the avoided alias earns less."""
+    """Of two attempts that called an expert, the one with the avoided alias earns less."""
     enter(home, {"t": [("ok", 1.0), ("ok", 1.0)]})
     runs = [
         {"attempt_id": f"t/{n}", "cell_id": CELL, "name": "call_expert", "status": "ok",
@@ -206,7 +209,7 @@ def test_a_task_without_a_preference_is_said(home: storage.Home) -> None:
 
 
 def test_a_picked_turn_is_worth_more_and_failures_are_pushed_down(home: storage.Home) -> None:
-    """EPO: of equal outcomes the one whose turn was picked is pushed up."""
+    """With EPO, of equal outcomes the one with the picked turn is reinforced."""
     enter(home, {"t": [("ok", 0.0), ("ok", 0.0), ("ok", 1.0)]})
     plain = last_values(batch(home, "epo"))
     assert plain["t/2"] > 0 > plain["t/0"] == plain["t/1"]

@@ -1,4 +1,5 @@
-"""A job's cells: the same groups in the same order each time, every task before any comes again."""
+"""Tests of a job's cells: the same groups in the same order each time, and every task before any is
+repeated."""
 
 from pathlib import Path
 from typing import Any
@@ -44,7 +45,8 @@ def planned(asked: PolicyJob, train: int = 10, test: int = 5) -> Any:
 
 
 def test_a_job_planned_again_rolls_out_the_same_groups() -> None:
-    """So that one that was killed goes on with its own; another seed has other groups and ids."""
+    """A job that was killed therefore continues with its own groups; another seed has other groups
+    and ids."""
     first, again, other = planned(job()), planned(job()), planned(job(seed=1))
     assert first.rollouts == again.rollouts and first.evaluations == again.evaluations
     assert first.rollouts.sweep_id != other.rollouts.sweep_id
@@ -56,7 +58,7 @@ def test_a_job_planned_again_rolls_out_the_same_groups() -> None:
 def test_the_files_that_a_harness_names_are_in_ids(
     field: str, held_out: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Before, a job whose `agent.py` had changed was the one that had been trained."""
+    """A job with a changed `agent.py` used to be treated as already trained."""
     monkeypatch.chdir(tmp_path)
     suite = SUITE | {"benchmark": "gsm8k", "harness": {field: "python agent.py"}}
     asked = job(evaluation={"suite": suite}) if held_out else job(suite=suite)
@@ -70,7 +72,7 @@ def test_the_files_that_a_harness_names_are_in_ids(
 
 
 def test_what_a_sweeps_set_up_has_in_ids_is_in_a_jobs(tmp_path: Path) -> None:
-    """The request settings of the base's entry, for example."""
+    """The request settings of the base's entry are an example."""
     entry = {"provider": "vllm", "checkpoint": "w", "context_tokens": 512, "engine": {}}
     ids = []
     for more in ({}, {"prices": {"prompt": 1.0}}, {"request": {"top_p": 0.5}}):
@@ -119,8 +121,8 @@ def test_a_task_on_both_sides_and_an_empty_split_are_refused() -> None:
 
 
 def test_a_task_that_copies_a_held_out_one_is_not_rolled_out(tmp_path: Path) -> None:
-    """Of the evaluation, of the store or of the user's own files; before, only equal prompts were
-    found, and those of the job alone."""
+    """The held-out tasks are those of the evaluation, the store and the user's own files; only
+    equal prompts within the job used to be detected."""
 
     def asked(split: str, *texts: str) -> Any:
         return config_of([made_task(text, "1", {"i": text}, split) for text in texts])
@@ -150,7 +152,8 @@ def test_a_task_that_copies_a_held_out_one_is_not_rolled_out(tmp_path: Path) -> 
 
 
 def test_held_out_tasks_may_be_of_another_file(tmp_path: Path) -> None:
-    """Beside the job's file; with their own scorer, and greedily as of the split."""
+    """The file is beside the job's file; its tasks have their own scorer and are decoded greedily,
+    as those of the split."""
     (tmp_path / "train.jsonl").write_text("")
     own = {"benchmark": "train.jsonl", "data": {"scorer": "exact"}, "concurrency": [2]}
     own |= {"policies": ["passthrough"], "sampling": {"temperature": 1.0}}
@@ -188,7 +191,7 @@ def test_jobs_that_could_not_learn_are_refused(fields: dict[str, Any], said: str
 
 
 def test_the_pages_settings_are_all_there_and_are_read() -> None:
-    """Every field of rewards and rollouts is shown on the page, and what is shown is valid."""
+    """The page shows every field of rewards and rollouts, and its examples are valid."""
     page = (PROJECT / "docs" / "policy_training.md").read_text()
     shown: dict[str, Any] = {}
     for text in page.split("```yaml\n")[2:]:
@@ -201,7 +204,8 @@ def test_the_pages_settings_are_all_there_and_are_read() -> None:
 
 
 def test_the_engine_of_a_job_is_no_other_entrys() -> None:
-    """Two jobs change it in two ways, and an actor with the same weights keeps its own."""
+    """Two jobs change their engines differently, and an actor with the same weights keeps its own
+    engine."""
     one, other = job(), job(seed=1)
     assert one.trained_by.keys() == {"pocket"}
     assert one.trained_by != other.trained_by

@@ -1,4 +1,5 @@
-"""A policy that has stopped exploring and earns less is stopped; one that solves all is not."""
+"""Tests that a policy that has stopped exploring and earns less is stopped, but not one that solves
+everything."""
 
 from typing import Any
 
@@ -16,7 +17,7 @@ def alive(reward: float, entropy: float = 0.5) -> dict[str, Any]:
 
 
 def dead(reward: float) -> dict[str, Any]:
-    """A step without sequences: the trainer has measured nothing."""
+    """Return a step without sequences, for which the trainer has no measurements."""
     return {"reward": reward, "loss": None, "dead_group_share": 1.0}
 
 
@@ -45,7 +46,7 @@ def test_what_is_no_collapse(steps: list[dict[str, Any]], why: str) -> None:
 
 
 def test_one_lucky_step_is_no_best() -> None:
-    """The reward is compared over as many steps as the rule looks at."""
+    """The reward is averaged over the number of steps that the rule considers."""
     steps = [alive(0.1), alive(0.9), alive(0.1), alive(0.1, 0.01), *[dead(0.5)] * 3]
     assert collapse(steps, **RULE) is None
     assert collapse([*steps[:-3], *[dead(0.3)] * 3], **RULE) is not None

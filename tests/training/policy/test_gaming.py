@@ -1,4 +1,4 @@
-"""Rewards against policies that try to game them: none earns more than the honest one."""
+"""Tests of rewards against policies that try to game them: none earns more than the honest one."""
 
 import json
 from typing import Any
@@ -35,7 +35,7 @@ UNSERVED = {"refused", "empty", "after"}
 
 
 def shown(field: str) -> Any:
-    """A field of the page's example of a reward."""
+    """Return a field of the page's example of a reward."""
     page = (PROJECT / "docs" / "policy_training.md").read_text()
     return yaml.safe_load(page.split("## Rewards")[1].split("```yaml\n")[1].split("```")[0])[
         "reward"
@@ -63,7 +63,8 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> storage.Home:
 
 
 def earned(home: storage.Home, objective: str, reward: dict[str, Any]) -> dict[str, float]:
-    """What each policy's attempt earns; with rewards of turns, its first turn's return."""
+    """Return the reward of each policy's attempt; with rewards of turns, its first turn's
+    return."""
     suite = {"benchmark": "stdlib", "policies": ["passthrough"], "concurrency": [2]}
     job = PolicyJob.model_validate(
         {"base": "pocket", "objective": objective, "reward": reward,
@@ -88,7 +89,7 @@ def earned(home: storage.Home, objective: str, reward: dict[str, Any]) -> dict[s
 def test_no_policy_earns_more_than_the_honest_one(
     home: storage.Home, objective: str, reward: dict[str, Any], behind: set[str]
 ) -> None:
-    """`behind` earn less, as does the policy that says nothing."""
+    """The policies in `behind` earn less, and so does the one without any text."""
     found = earned(home, objective, reward)
     assert found.keys() == POLICIES.keys()
     honest = found["honest"]

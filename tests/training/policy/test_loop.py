@@ -1,7 +1,8 @@
-"""The loop with a scripted model and trainer: rounds of dynamic sampling, late attempts, judges.
+"""Tests of the loop with a scripted model and trainer: rounds of dynamic sampling, late attempts,
+judges.
 
-The e2e tests have the real ones; here is which groups a step trains on, and that a job that goes on
-trains on the same.
+The e2e tests use real ones; these tests cover the groups on which a step trains, and that a resumed
+job trains on the same.
 """
 
 import json
@@ -40,7 +41,7 @@ COUNTS = {"kept": 0, "infra": 0, "unjudged": 0, "invalid": 0, "dead": 0, "flat":
 
 @dataclass
 class Trainer:
-    """Takes every batch and keeps it; what it did before a kill is given."""
+    """Trainer that accepts and stores every batch; its work before a kill is given."""
 
     batches: list[StepBatch] = field(default_factory=list)
     before: int = 0
@@ -61,7 +62,7 @@ class Trainer:
         self.figures[step] = dict(figures)
 
     async def finish(self) -> None:
-        """Nothing to end."""
+        """Do nothing at the end."""
 
 
 def policy_job(**fields: Any) -> PolicyJob:
@@ -88,12 +89,13 @@ async def run(sweep: Sweep, job: PolicyJob, trainer: Trainer, **more: Any) -> Po
 
 
 def half_wrong(agent: Agent, numbers: Any) -> None:
-    """One of the two attempts at each of these questions is wrong, so its group is alive."""
+    """Make one of the two attempts at each of these questions wrong, so that its group is
+    informative."""
     agent.odd |= {f"what is {n} + 1": [WRONG] for n in numbers}
 
 
 async def test_a_step_samples_on_until_there_are_groups_enough(sweep: Sweep) -> None:
-    """Of 12 tasks every third teaches something: two live groups need more than one round of 3."""
+    """Of 12 tasks every third is informative: two such groups need more than one round of 3."""
     job = policy_job(
         rollouts={"groups": 2, "group_size": 2, "dynamic": {"round_groups": 3, "most_rounds": 4}}
     )
@@ -120,7 +122,8 @@ async def test_rounds_end_at_their_bound_with_what_there_is(sweep: Sweep) -> Non
 
 
 async def test_a_job_that_goes_on_recounts_the_step_whose_note_was_lost(sweep: Sweep) -> None:
-    """Killed between a step and its note: the same rounds are read again, and none is sampled."""
+    """The job was killed between a step and its record: the same rounds are read again, and none is
+    sampled."""
     job = policy_job(
         rollouts={"groups": 2, "group_size": 2, "dynamic": {"round_groups": 3, "most_rounds": 4}}
     )
@@ -138,7 +141,7 @@ async def test_a_job_that_goes_on_recounts_the_step_whose_note_was_lost(sweep: S
 async def test_a_judge_is_asked_once_a_dialogue_and_its_picks_are_stored(
     sweep: Sweep,
 ) -> None:
-    """It picks each correct answer's turn; a job that goes on asks no second time."""
+    """The judge picks the turn of each correct answer; a resumed job makes no second request."""
     seen: list[str] = []
     scripted = sweep.agent
 
@@ -168,7 +171,7 @@ async def test_a_judge_is_asked_once_a_dialogue_and_its_picks_are_stored(
 
 
 class Outage:
-    """A judge that picks turn 0 of every dialogue, and refuses the first calls about some."""
+    """Judge that picks turn 0 of every dialogue and refuses the first calls about some."""
 
     def __init__(self, sweep: Sweep, refused: Mapping[str, int]) -> None:
         self.agent, self.asked = sweep.agent, Counter[str]()
@@ -195,7 +198,7 @@ JUDGED = policy_job(steps=1, objective="epo", reward={"process": {"judge": "othe
 
 
 async def test_a_judges_outage_is_waited_for(sweep: Sweep, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Every attempt is judged once, in the end, and only what was refused is asked again."""
+    """In the end every attempt is judged once, and only refused calls are repeated."""
     ask_again_at_once(monkeypatch)
     half_wrong(sweep.agent, range(12))
     judge, trainer = Outage(sweep, {WRONG: 2}), Trainer()
@@ -210,8 +213,8 @@ async def test_a_judges_outage_is_waited_for(sweep: Sweep, monkeypatch: pytest.M
 async def test_an_attempt_without_a_verdict_is_not_one_without_a_pick(
     sweep: Sweep, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Of two right answers one is judged and the other not: their group is left out and counted,
-    nothing is stored of the outage, and the same job asks again."""
+    """Of two correct answers only one is judged: their group is left out and counted, nothing of
+    the outage is stored, and the same job makes the request again."""
     ask_again_at_once(monkeypatch)
     sweep.agent.odd |= {f"what is {n} + 1": [f"surely \\boxed{{{n + 1}}}"] for n in range(12)}
     judge, trainer = Outage(sweep, {"surely": 99}), Trainer()
@@ -228,7 +231,7 @@ async def test_an_attempt_without_a_verdict_is_not_one_without_a_pick(
 
 
 async def test_a_job_ends_before_its_wall_time_with_every_step_it_began(sweep: Sweep) -> None:
-    """And goes on from there."""
+    """A later run continues from there."""
     half_wrong(sweep.agent, range(12))
     job, first = policy_job(steps=3), Trainer()
     with pytest.raises(WallTimeReached):
@@ -245,7 +248,7 @@ async def test_a_job_ends_before_its_wall_time_with_every_step_it_began(sweep: S
 async def test_a_step_begins_only_where_two_of_the_longest_fit_in(
     sweep: Sweep, monkeypatch: pytest.MonkeyPatch, left_s: float, steps: int
 ) -> None:
-    """Each takes 100 s."""
+    """Each step takes 100 s."""
     half_wrong(sweep.agent, range(12))
     clock = [1000.0]
 

@@ -1,4 +1,5 @@
-"""The end of a policy job: its checkpoint is entered once, wherever the job was killed before."""
+"""Tests of the end of a policy job: its checkpoint is entered once, wherever the job was killed
+before."""
 
 from pathlib import Path
 from types import SimpleNamespace
@@ -20,7 +21,7 @@ STEPS = [{"step": 1, "loss": 0.5}, {"step": 2, "loss": 0.25}]
 
 
 def trained(catalog: Catalog, weights: str) -> Path:
-    """What the trainer leaves in the job's folder."""
+    """Return the files that the trainer leaves in the job's folder."""
     folder = catalog.home.artifacts / "checkpoint-made.work" / "checkpoint"
     folder.mkdir(parents=True)
     (folder / "config.json").write_text(weights)
@@ -56,7 +57,7 @@ def test_the_checkpoint_is_entered_and_the_state_removed(catalog: Catalog) -> No
 def test_a_job_killed_after_the_move_ends_as_if_it_had_not_been(
     catalog: Catalog, steps_too: bool
 ) -> None:
-    """The folder lies where it belongs and is not entered; its trainer writes it once more."""
+    """The folder is in its place but not entered; the trainer writes it again."""
     trained(catalog, "w").rename(catalog.home.artifact_folder(MADE))
     if steps_too:
         record_steps(catalog, "run:0", MADE, STEPS)

@@ -1,4 +1,5 @@
-"""What the engines get during a training: each step's weights, and the opponent's at each round."""
+"""Tests of the weights that engines get during a training: each step's, and the opponent's at each
+round."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -20,7 +21,7 @@ SUITE = {"policies": ["passthrough"], "concurrency": [4], "sampling": {"temperat
 
 
 class Engines:
-    """Two engines and a gateway; notes who got what."""
+    """Two engines and a gateway that record the weights loaded into each."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.given: list[tuple[str, str]] = []
@@ -63,7 +64,7 @@ def job(**fields: Any) -> PolicyJob:
 async def test_the_opponent_gets_the_weights_of_its_round_and_keeps_them_after_a_kill(
     engines: Engines, tmp_path: Path
 ) -> None:
-    """The trainer removes old weights, so they are kept aside."""
+    """The trainer deletes old weights, so these are copied."""
     asked = job(self_play={"opponent": "rival", "every": 2})
     policy = ServedPolicy(asked, engines.services, tmp_path)
     for number in (1, 2, 3):
@@ -77,7 +78,8 @@ async def test_the_opponent_gets_the_weights_of_its_round_and_keeps_them_after_a
 
 
 async def test_a_step_is_served_once(engines: Engines, tmp_path: Path) -> None:
-    """Also where it is told again, or after a later one: loading weights stops the engine."""
+    """This also holds if it is reported again, or after a later one, because loading weights stops
+    the engine."""
     policy = ServedPolicy(job(), engines.services, tmp_path)
     first, second = step(tmp_path, 1), step(tmp_path, 2)
     for each in (first, first, second, first, second):
@@ -93,7 +95,7 @@ async def test_a_step_without_weights_changes_no_engine(engines: Engines, tmp_pa
 
 
 async def test_an_adapter_is_served_from_the_first_call(engines: Engines, tmp_path: Path) -> None:
-    """Under one name: at first the adapter that changes nothing, then those of the steps."""
+    """The adapter has one name: first the adapter that changes nothing, then those of the steps."""
     asked = job(lora={"rank": 4})
     policy = ServedPolicy(asked, engines.services, tmp_path)
     await policy.begin(None, step(tmp_path, 0).weights)
@@ -105,7 +107,7 @@ async def test_an_adapter_is_served_from_the_first_call(engines: Engines, tmp_pa
 
 
 def test_an_engine_takes_adapters_only_where_one_is_trained() -> None:
-    """They cost most of a CPU's speed."""
+    """Adapter support takes most of a CPU's speed."""
     engine = {"kv_blocks": 64, "lora": True}
     entry = {"provider": "vllm", "checkpoint": "w", "context_tokens": 128, "engine": engine}
     model = Model.model_validate(entry)

@@ -1,1 +1,1 @@
-"""Rewards, advantages and filters."""
+"""Tests of rewards, advantages and filters."""

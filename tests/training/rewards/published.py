@@ -1,10 +1,10 @@
-"""EPO's weights of turns as released, to compare ours with."""
+"""EPO's weights of turns as released, for comparison with ours."""
 
 from tutti.tasks.training.jobs.rewards import GAMMA, Dialogue, returns
 
 
 def published_weights(dialogue: Dialogue, gamma: float = GAMMA) -> list[float]:
-    """The released weights of one dialogue's turns, 0 to 1."""
+    """Return the released weights of one dialogue's turns, 0 to 1."""
     last = len(dialogue.picked) - 1
     rewards = [
         1.0 if picked else dialogue.outcome * (nth == last)

@@ -1,4 +1,4 @@
-"""Advantages: by hand-worked numbers, and what holds for every group."""
+"""Tests of advantages: manually computed values, and properties of every group."""
 
 import itertools
 import math
@@ -21,7 +21,7 @@ GROUPS = st.lists(st.floats(-10, 10), min_size=1, max_size=16)
 
 
 def test_by_hand() -> None:
-    """Rewards 1, 0, 0, 0: mean .25, deviation .5, mean of the others 0 or 1/3."""
+    """Rewards 1, 0, 0, 0 have mean .25, deviation .5, and means of the others 0 or 1/3."""
     rewards = [1.0, 0.0, 0.0, 0.0]
     assert mean_std(rewards) == pytest.approx([1.5, -0.5, -0.5, -0.5], abs=4e-4)
     assert leave_one_out(rewards) == pytest.approx([1.0, -1 / 3, -1 / 3, -1 / 3])
@@ -51,7 +51,7 @@ def test_the_order_of_a_group_does_not_matter(rewards: list[float], rng: object,
 
 @given(st.lists(st.integers(0, 5), min_size=2, max_size=12), st.integers(10, 1000))
 def test_grpo_does_not_see_the_scale_of_rewards(rewards: list[int], scale: int) -> None:
-    """But for the small constant that keeps the division sound."""
+    """The small constant that prevents division by zero is the exception."""
     one, other = (
         mean_std([float(r) for r in rewards]),
         mean_std([float(r * scale) for r in rewards]),
@@ -67,7 +67,7 @@ def test_more_reward_is_never_less_advantage(rewards: list[float]) -> None:
 
 
 def test_parts_are_normalised_apart() -> None:
-    """Summed first, (1, 0) and (0, 1) of parts of one scale would be the same."""
+    """If they were summed first, (1, 0) and (0, 1) of parts with one scale would be equal."""
     parts = {"right": [1.0, 0.0, 0.0, 1.0], "short": [0.0, 0.01, 0.0, 0.01]}
     one, two, three, four = decoupled(parts, {"right": 1.0, "short": 0.5})
     assert four > one > two > three

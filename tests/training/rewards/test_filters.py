@@ -1,4 +1,5 @@
-"""Groups that teach nothing are left out with their reason; infrastructure is never scored 0."""
+"""Tests that groups that teach nothing are left out with their reason, and infrastructure failures
+are never scored 0."""
 
 import pytest
 
@@ -35,7 +36,7 @@ def test_each_group_has_its_reason() -> None:
 
 
 def test_the_shape_of_a_lengths_reward() -> None:
-    """DAPO's numbers: 0 up to most - buffer, then linear down to -1."""
+    """With DAPO's numbers it is 0 up to most - buffer, then linear down to -1."""
     assert [overlong(n, 100, 20) for n in (80, 90, 100, 300)] == [0.0, -0.5, -1.0, -1.0]
     with pytest.raises(RewardError, match="buffer"):
         overlong(1, 10, 0)

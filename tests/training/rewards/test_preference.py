@@ -1,4 +1,4 @@
-"""The preference reward: the paper's formula, not the released code's."""
+"""Tests of the preference reward: the paper's formula, not the released code's."""
 
 import pytest
 from hypothesis import given
@@ -14,10 +14,12 @@ def attempt(
 
 
 def test_the_papers_numbers_and_not_the_released_ones() -> None:
-    """Three correct attempts, .01 / .05 / .20 USD and 10 / 50 / 200 s, accuracy, cost and latency
-    weighing 1: the released code gives 5.32 < 5.74 < 7.32, the dearest the most.
+    """Three correct attempts have .01 / .05 / .20 USD and 10 / 50 / 200 s, with weights 1 for
+    accuracy, cost and latency: the released code gives 5.32 < 5.74 < 7.32, the highest for the most
+    expensive.
 
-    Accuracy is constant in the group, so its feature is 0."""
+    Accuracy is constant in the group, so its feature is 0.
+    """
     group = [attempt(cost=c, latency=s) for c, s in ((0.01, 10), (0.05, 50), (0.20, 200))]
     weights = {"accuracy": 1.0, "cost": 1.0, "latency": 1.0}
     assert preference_rewards(group, weights) == pytest.approx([2.0, 2 * 15 / 19, 0.0])
@@ -27,7 +29,7 @@ def test_the_papers_numbers_and_not_the_released_ones() -> None:
 
 
 def test_a_tool_that_served_counts_once_however_often_it_was_called() -> None:
-    """The paper counts calls; the released minimum leaves out the attempts without a use."""
+    """The paper counts calls; the released minimum leaves out attempts that do not use the tool."""
     refused = AttemptFeatures(True, 0.0, 0.0, {"search": 30})
     group = [attempt(search=0), attempt(search=1), attempt(search=5), attempt(), refused]
     assert preference_rewards(group, {"search": 1.0}) == [0.0, 1.0, 1.0, 0.0, 0.0]
@@ -36,12 +38,12 @@ def test_a_tool_that_served_counts_once_however_often_it_was_called() -> None:
 
 
 def test_a_tool_that_nobody_prefers_is_no_error() -> None:
-    """The released code skips the step where a tool has no weight."""
+    """The released code skips the step if a tool has no weight."""
     assert preference_rewards([attempt(web=1), attempt()], {"accuracy": 1.0}) == [0.0, 0.0]
 
 
 def test_a_tool_to_be_avoided_earns_by_staying_away() -> None:
-    """A negative weight: no use earns its whole size, most uses none of it."""
+    """With a negative weight, no use earns its whole size, and the most uses earn none of it."""
     group = [attempt(web=0), attempt(web=1), attempt(web=4), attempt(solved=False)]
     assert preference_rewards(group, {"web": -0.5}) == pytest.approx([0.5, 0.375, 0.0, 0.0])
 

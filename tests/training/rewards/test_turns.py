@@ -1,4 +1,4 @@
-"""EPO's turns: the published weights as published, and ours without their defects."""
+"""Tests of EPO's turns: the published weights as published, and ours without their defects."""
 
 import itertools
 
@@ -20,7 +20,7 @@ def dialogue(outcome: float, turns: int, *picked: int) -> Dialogue:
 
 
 def test_the_published_numbers() -> None:
-    """From the released code: a failure with two picks weighs up to 1.0, as a success does."""
+    """In the released code, a failure with two picks weighs up to 1.0, like a success."""
     success = [0.98, 0.99, 1.0, 0.662, 0.669, 0.676, 0.334, 0.338, 0.341, 0.345]
     failure = [0.98, 0.99, 1.0, 0.497, 0.502, 0.508, 0.0, 0.0, 0.0, 0.0]
     weights = published_weights(dialogue(1.0, 10, 2, 5))
@@ -61,14 +61,14 @@ def test_with_equal_picks_failure_never_weighs_more_than_success(
 
 @given(st.lists(picks, min_size=1, max_size=6), st.floats(0, 1))
 def test_every_turn_has_an_advantage(every: list[tuple[bool, ...]], outcome: float) -> None:
-    """Also in dialogues of different lengths."""
+    """This also holds in dialogues of different lengths."""
     group = [Dialogue(outcome, picked) for picked in every]
     assert [len(a) for a in turn_advantages(group)] == [len(picked) for picked in every]
 
 
 def test_dialogues_of_different_lengths_are_matched_from_the_end() -> None:
-    """By hand, at half a discount: returns of 0.5, 1 and of 0.2, 0, 0; where the shorter has no
-    turn, its outcome is discounted once more. A dialogue without a turn is nobody's baseline."""
+    """With discount one half, returns are 0.5, 1 and 0.2, 0, 0; if the shorter has no turn, its
+    outcome is discounted once more. A dialogue without turns is not used as a baseline."""
     short, long, empty = dialogue(1.0, 2), dialogue(0.0, 3, 0), dialogue(1.0, 0)
     expected = [pytest.approx([0.5, 1.0]), pytest.approx([-0.05, -0.5, -1.0])]
     assert turn_advantages([short, long], 0.5, 0.2) == expected
@@ -86,6 +86,6 @@ def test_an_outcome_is_from_0_to_1() -> None:
 def test_equal_outcomes_without_picks_weigh_nothing_whatever_their_lengths(
     lengths: list[int], outcome: float
 ) -> None:
-    """A dialogue is not pushed down because it took more turns to the same end."""
+    """A dialogue is not penalised for taking more turns to the same outcome."""
     group = [Dialogue(outcome, (False,) * length) for length in lengths]
     assert turn_advantages(group) == [[0.0] * length for length in lengths]

@@ -1,1 +1,1 @@
-"""Training sets: sequences, masks, guards and files."""
+"""Tests of training sets: sequences, masks, guards and files."""

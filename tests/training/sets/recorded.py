@@ -1,6 +1,6 @@
 """A store with recorded attempts, for tests of training sets.
 
-Ids: a prompt of two, an answer of two of which the last is `END`, and so on.
+Ids: a prompt of two, a reply of two of which the last is `END`, and so on.
 """
 
 from collections.abc import Iterable, Sequence
@@ -20,7 +20,7 @@ REWRITTEN: Turns = (([1, 2], [9, 3, END]), ([1, 2, 3, END, 7], [4, END]))
 
 @dataclass(frozen=True)
 class Attempt:
-    """One attempt and its calls: (prompt, completion) each."""
+    """One attempt and its calls, each (prompt, completion)."""
 
     attempt_id: str
     task_id: str = "t1"
@@ -58,7 +58,7 @@ def enter(catalog: Catalog, attempts: Iterable[Attempt], tasks: Iterable[Any] = 
 
 
 def unrecorded(catalog: Catalog, attempt_id: str, task_id: str = "t1") -> None:
-    """An attempt whose endpoint gave no ids."""
+    """Store an attempt whose endpoint gave no token ids."""
     known = {"sweep_id": "sweep:1", "cell_id": "cell:1", "attempt_id": attempt_id}
     call = {"call_id": f"{attempt_id}-0", "step": 0, "role": "orchestrator", "status": "ok"}
     attempt = {"task_id": task_id, "status": "ok"}

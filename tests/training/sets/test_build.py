@@ -1,4 +1,5 @@
-"""A training set holds what its query names, less what may not be trained on, and says why."""
+"""Tests that a training set has the attempts of its query, without those that may not be trained
+on, with reasons."""
 
 import json
 from datetime import UTC, datetime
@@ -53,7 +54,7 @@ def left_out(made: TrainingSet) -> dict[str, str]:
 
 
 def test_each_attempt_that_is_left_out_has_its_reason(catalog: Catalog) -> None:
-    """And those that are not are there with ids, turns and log probabilities as recorded."""
+    """The other attempts are included with ids, turns and log probabilities as recorded."""
     tasks = [task("t2", "test", "a held-out question"), task("t3", "train", "A held-out question?")]
     refused = [
         Attempt("infra", status="infra_error"),
@@ -85,7 +86,7 @@ def test_each_attempt_that_is_left_out_has_its_reason(catalog: Catalog) -> None:
 
 
 def test_what_a_scorer_failed_on_is_trained_on_once_it_is_scored(catalog: Catalog) -> None:
-    """As it counts in figures from then on."""
+    """Figures count it from then on, too."""
     enter(catalog, [Attempt(name, status="scorer_error") for name in ("scored since", "unscored")])
     key = {"cell_id": "cell:1", "attempt_id": "scored since", "scorer": "exact"}
     commit(catalog, {"scores": [key | {"correct": True, "scored_at": datetime.now(UTC)}]})
@@ -102,7 +103,8 @@ def test_other_splits_are_trained_on_only_if_named(catalog: Catalog) -> None:
 
 
 def test_the_same_attempts_are_the_same_set(catalog: Catalog) -> None:
-    """In whatever order, by whatever words; it is written once, and another weight is another."""
+    """This holds for any order and wording of the query; the set is written once, and another
+    weight gives another set."""
     enter(catalog, [Attempt("a"), Attempt("b", turns=TWO)])
     made = built(catalog, ALL + " order by attempt_id")
     written = made.rows.stat().st_mtime_ns
@@ -115,7 +117,7 @@ def test_the_same_attempts_are_the_same_set(catalog: Catalog) -> None:
 def test_a_set_that_was_cut_off_is_written_again(
     catalog: Catalog, tmp_path: Path, new_catalog: NewCatalog
 ) -> None:
-    """Its files lie there, but it was never entered: as after a kill."""
+    """The set's files exist but it was never entered, as after a kill."""
     enter(catalog, [Attempt("a")])
     made = built(catalog)
     whole = made.rows.read_bytes()
@@ -142,7 +144,7 @@ def test_labels_are_kept(catalog: Catalog) -> None:
 
 @pytest.mark.parametrize("objective", ["dpo", "sdpo", "kto"])
 def test_a_pair_is_two_rows_one_after_the_other(catalog: Catalog, objective: str) -> None:
-    """An attempt may be a side of several."""
+    """An attempt may be a side of several pairs."""
     enter(catalog, [Attempt("good"), Attempt("bad"), Attempt("worse")])
     made = built(catalog, f"{PAIR} union all select 'bad', 'worse'", objective)
     found = [(row["name"], row["wanted"], row["pair"]) for row in rows_of(made)]
@@ -167,7 +169,7 @@ def test_a_pair_is_two_rows_one_after_the_other(catalog: Catalog, objective: str
 def test_a_pair_without_a_side_is_left_out_whole(
     catalog: Catalog, worse: Attempt, reasons: dict[str, str]
 ) -> None:
-    """Else the next attempt would stand in its place."""
+    """Otherwise the next attempt would take its place."""
     others = [Attempt("x"), Attempt("y")]
     enter(catalog, [Attempt("good"), worse, *others], [task("t2", "train", "another question")])
     made = built(catalog, f"{PAIR} union all select 'x', 'y'", "dpo")
@@ -176,7 +178,7 @@ def test_a_pair_without_a_side_is_left_out_whole(
 
 
 def test_sdpo_compares_equally_many_turns(catalog: Catalog) -> None:
-    """DPO any."""
+    """DPO compares any numbers of turns."""
     attempts = [Attempt("good"), Attempt("bad", turns=TWO), Attempt("x"), Attempt("y")]
     enter(catalog, attempts)
     sql = f"{PAIR} union all select 'x', 'y'"
@@ -206,7 +208,7 @@ def test_sdpo_compares_equally_many_turns(catalog: Catalog) -> None:
 def test_a_query_that_does_not_serve_is_told(
     catalog: Catalog, sql: str, objective: str, said: str
 ) -> None:
-    """In one error, and nothing is entered."""
+    """There is one error, and nothing is entered."""
     enter(catalog, [Attempt("a")])
     with pytest.raises(JobError, match=r"^data\.from: ") as caught:
         built(catalog, sql, objective)
@@ -215,7 +217,7 @@ def test_a_query_that_does_not_serve_is_told(
 
 
 def test_held_out_tasks_are_on_one_side(catalog: Catalog) -> None:
-    """All attempts of a task; of labelled ones only those that are wanted are measured."""
+    """All attempts of a task are on one side; of labelled ones only the desirable are evaluated."""
     names = [f"t{n}" for n in range(2, 12)]
     tasks = [task(name, "train") for name in names]
     attempts = [Attempt(f"{name} {n}", name) for name in names for n in range(3)]
@@ -243,7 +245,8 @@ def test_neither_side_is_empty_and_no_task_is_on_both(tasks: list[str], share: f
 
 
 def test_messages_are_rows_in_the_form_of_templates(catalog: Catalog) -> None:
-    """Tool calls with their arguments as objects; what a model wrote that is no JSON as it is."""
+    """Tool calls have their arguments as objects; arguments of a model that are not JSON are
+    unchanged."""
     calls = [
         {"id": "1", "name": "search", "arguments": '{"query": "x"}'},
         {"id": "2", "name": "search", "arguments": "{broken"},
@@ -282,8 +285,8 @@ def test_messages_are_rows_in_the_form_of_templates(catalog: Catalog) -> None:
 
 
 def test_the_ancestors_are_the_cells_of_its_attempts(catalog: Catalog) -> None:
-    """And through them task set, engine and checkpoint; both ways. Attempts that are left out, and
-    what is no artifact, are no ancestors."""
+    """The cells lead to task set, engine and checkpoint, in both directions. Attempts that are left
+    out and inputs that are no artifact are not ancestors."""
     catalog.enter_artifact("engine:1", {}, ["checkpoint:1"])
     catalog.enter_artifact("task_set:1", {})
     catalog.enter_artifact("cell:1", {}, ["task_set:1", "engine:1"])
@@ -311,7 +314,7 @@ def conversations(count: int) -> str:
 
 
 def test_a_file_of_conversations_is_a_set(catalog: Catalog, tmp_path: Path) -> None:
-    """With a share of them aside, where that is asked for; the same one twice is on one side."""
+    """A share of them is held out if requested; duplicates are on the same side."""
     file = tmp_path / "said.jsonl"
     file.write_text(conversations(4) + conversations(4))
     made = conversation_set(TrainingData(file=file), catalog)
@@ -326,8 +329,8 @@ def test_a_file_of_conversations_is_a_set(catalog: Catalog, tmp_path: Path) -> N
 
 
 def test_a_file_is_compared_with_held_out_tasks(catalog: Catalog, tmp_path: Path) -> None:
-    """Of the store and of the user's own files, whoever says the question; before, 200 test
-    questions were trained on without a word."""
+    """Held-out tasks are those of the store and of the user's own files, for any speaker of the
+    question; 200 test questions used to be trained on silently."""
     held = [f"Ann has {n} red apples and gives 4 to Bob. How many are left?" for n in range(20, 60)]
     enter(catalog, [], [task(f"t{n}", "test", text) for n, text in enumerate(held)])
     folder = catalog.home.root / "held_out"
@@ -381,8 +384,8 @@ def test_a_file_that_is_not_there_or_empty_is_named(catalog: Catalog, tmp_path: 
 def test_a_gateways_programs_are_trained_on_unless_their_question_is_held_out(
     catalog: Catalog,
 ) -> None:
-    """They are of no task set, so their users' messages are compared; other attempts of no task
-    set are left out as before."""
+    """Such programs belong to no task set, so their users' messages are compared; other attempts
+    without a task set are left out as before."""
     tasks = [task("t2", "test", "what is the capital of the moon")]
     attempts = []
     for name, text, source in (

@@ -1,4 +1,5 @@
-"""No attempt of a held-out task is trained on, whatever its id or its question's surroundings."""
+"""Tests that no attempt of a held-out task is trained on, for any id and any text around its
+question."""
 
 from typing import Any
 
@@ -33,7 +34,7 @@ def test_what_failed_for_reasons_not_the_models_is_left_out(status: str) -> None
 
 
 def test_a_task_is_open_only_if_all_its_splits_are() -> None:
-    """A task that another task set holds out is held out; one of no task set is not known to be
+    """A task that another task set holds out is held out; a task of no task set is not known to be
     open."""
     tasks = [task("a", "train"), task("a", "test", task_set="task_set:2"), task("b", "train")]
     assert reason(attempt("a"), tasks) == "held-out split test"
@@ -57,14 +58,14 @@ COPY, NEAR = "question of a held-out task", "question near a held-out one"
     ],
 )
 def test_a_question_that_copies_a_held_out_one_is_left_out(question: str, why: str | None) -> None:
-    """As it is, in any case and punctuation, in a longer one, or with words more; one that asks
-    something else stays."""
+    """A copy is unchanged, in any case and punctuation, part of a longer text, or with additional
+    words; a question with another meaning is kept."""
     tasks = [task("long", "test", LONG), task("short", "test", "What is held?")]
     assert reason(attempt("a"), [*tasks, task("a", "train", question)]) == why
 
 
 def test_a_benchmarks_prompt_hides_no_question() -> None:
-    """A held-out question is in the store as it was asked, with the words around it."""
+    """A held-out question is stored as it was sent, with the words around it."""
     names = "Ann Bob Eve Kim Lee".split()
     asked = [
         f"{name} has {n} old coins and sells 3. How many are left?"
@@ -83,13 +84,13 @@ def test_a_benchmarks_prompt_hides_no_question() -> None:
 
 
 def test_a_task_without_a_question_is_judged_by_its_split() -> None:
-    """Two that have none are not the same question."""
+    """Two tasks without questions do not count as equal."""
     bare = {"question": None}
     assert reason(attempt("a"), [task("a", "train") | bare, task("b", "test") | bare]) is None
 
 
 class Meaning:
-    """An embedder for which all questions about rivers are alike, and others are not."""
+    """Embedder for which all questions about rivers are similar, and others are not."""
 
     dimensions = 2
 
@@ -104,7 +105,7 @@ class Meaning:
 
 
 def test_an_embedder_finds_rewordings_with_the_same_numbers_and_names() -> None:
-    """Without one that guard is told as not run, and never as passed."""
+    """Without an embedder that guard is reported as not run, and never as passed."""
     tasks = [task("t", "test", "Tell me how long the river Rhine is in 3 lands")]
     texts = {"same": ["The course of the Rhine in 3 lands has what length?"]}
     texts["other"] = ["Tell me how wide the Rhine is in 4 places"]

@@ -1,4 +1,5 @@
-"""Sequences from recorded ids: every id that the model wrote is trained once, at its own place."""
+"""Tests of sequences from recorded ids: every id that the model wrote is trained once, at its own
+place."""
 
 from typing import Any
 
@@ -25,7 +26,7 @@ def call(nth: int, prompt: list[int], completion: list[int]) -> RecordedCall:
 
 
 def test_a_conversation_that_grows_is_one_sequence() -> None:
-    """Prompt, answer, tool result, answer: masked where the model wrote."""
+    """The sequence is prompt, reply, tool result, reply, with the mask where the model wrote."""
     first = call(0, [1, 2], [3, END])
     second = call(1, [1, 2, 3, END, 7, 8], [4, 5, END])
     found = sequences_of([first, second], ENDS)
@@ -37,7 +38,7 @@ def test_a_conversation_that_grows_is_one_sequence() -> None:
 
 
 def test_rewritten_answers_and_histories_begin_new_sequences() -> None:
-    """Thinking stripped from an answer; a system prompt with the time in it."""
+    """Examples are reasoning removed from a reply, and a system prompt with the current time."""
     calls = [
         call(0, [1, 2], [9, 9, 3, END]),
         call(1, [1, 2, 3, END, 7], [4, END]),
@@ -49,7 +50,7 @@ def test_rewritten_answers_and_histories_begin_new_sequences() -> None:
 
 
 def test_branches_continue_where_they_left() -> None:
-    """Two sub-agents that share a program alternate: two sequences, not four."""
+    """Two sub-agents that share a program alternate: there are two sequences, not four."""
     calls = [
         call(0, [1, 1], [2, END]),
         call(1, [5, 5], [6, END]),
@@ -63,7 +64,7 @@ def test_branches_continue_where_they_left() -> None:
 
 
 def test_a_cut_answer_is_not_trained_whatever_its_finish_reason() -> None:
-    """It stays as context where the agent goes on from it."""
+    """A truncated answer stays as context if the agent continues from it."""
     found = sequences_of([call(0, [1], [2, 3]), call(1, [1, 2, 3, 4], [5, END])], ENDS)
     (sequence,) = found.sequences
     assert sequence.turns == [-1, -1, -1, -1, 1, 1] and found.truncated == 1
@@ -72,7 +73,7 @@ def test_a_cut_answer_is_not_trained_whatever_its_finish_reason() -> None:
 
 @st.composite
 def conversations(draw: st.DrawFn) -> list[RecordedCall]:
-    """Calls of an agent that continues, strips its answers, or cuts its context."""
+    """Draw calls of an agent that continues, strips its replies, or truncates its context."""
     ids = st.lists(st.integers(1, 4), min_size=1, max_size=8)
     context, calls = draw(ids), []
     for nth in range(draw(st.integers(1, 6))):
@@ -101,7 +102,7 @@ def test_every_written_id_is_trained_once_at_its_place(calls: list[RecordedCall]
 
 @given(conversations())
 def test_calls_come_back_from_their_rows(calls: list[RecordedCall]) -> None:
-    """As the store keeps them: spans against earlier calls."""
+    """The rows are in the store's format: spans of earlier calls."""
     history, rows = TokenHistory(), []
     for each in calls:
         spans = history.observe(each.call_id, each.prompt, each.completion)

@@ -1,4 +1,5 @@
-"""Ids of another vocabulary are never trained; the same tokens in another file are the same."""
+"""Tests that ids of another vocabulary are never trained, and that the same tokens in another file
+count as equal."""
 
 import json
 from pathlib import Path
@@ -37,7 +38,8 @@ def test_the_same_tokens_written_otherwise_are_the_same(tmp_path: Path) -> None:
 def test_attempts_of_another_tokenizer_are_left_out(
     tmp_path: Path, new_catalog: NewCatalog
 ) -> None:
-    """And of an unknown one counted; where none is left, the reason is told."""
+    """Those of an unknown tokenizer are counted; if no attempt is left, the error has the
+    reason."""
     base = model(tmp_path / "base")
     folders = {"own": base, "foreign": model(tmp_path / "foreign", {"b": 0, "a": 1, "ab": 2})}
     with new_catalog(Home(tmp_path / "store")) as catalog:

@@ -1,1 +1,1 @@
-"""The trainer on the pocket model; it needs torch."""
+"""Tests of the trainer with the pocket model; they need torch."""

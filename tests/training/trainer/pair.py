@@ -1,7 +1,7 @@
-"""Steps that one process takes, and two take together: ``launch_many.py 2 THIS FOLDER OTHER``.
+"""Steps taken by one process or by two together: ``launch_many.py 2 THIS FOLDER OTHER``.
 
-Writes what it saw to ``FOLDER/seen-RANK.json``, and checkpoints and a state into FOLDER. It goes on
-from the state in the folder OTHER, which another world has written.
+Writes its figures to ``FOLDER/seen-RANK.json``, and checkpoints and a state into FOLDER. It
+continues from the state in the folder OTHER, which another world size has written.
 """
 
 import json
@@ -40,7 +40,7 @@ def stepper_of(folder: Path, world: World, **fields: Any) -> Stepper:
 
 
 def take(stepper: Stepper, step: int, count: int = 8) -> dict[str, Any]:
-    """A step's figures, but for what it cost."""
+    """Return a step's figures without its cost."""
     rows = random_rows(count, seed=step)
     if stepper.settings.objective in SUPERVISED:  # weights, not advantages
         rows = [replace(row, values=[abs(each) for each in row.values]) for row in rows]
@@ -49,7 +49,7 @@ def take(stepper: Stepper, step: int, count: int = 8) -> dict[str, Any]:
 
 
 def run_all(folder: Path, world: World, other: Path | None) -> dict[str, Any]:
-    """All cases. Of the first, six steps of supervised training, weights and state too."""
+    """Run all cases; the first, six steps of supervised training, also saves weights and state."""
     seen: dict[str, Any] = {}
     stepper = stepper_of(folder, world)
     rows = random_rows(8, seed=97)
@@ -76,13 +76,13 @@ def run_all(folder: Path, world: World, other: Path | None) -> dict[str, Any]:
 
 
 def go_on(stepper: Stepper, state: Path) -> list[dict[str, Any]]:
-    """The steps after a saved state."""
+    """Return the steps after a saved state."""
     assert load_state(state, stepper) == {"step": SAVED_AFTER}
     return [take(stepper, step) for step in range(SAVED_AFTER, STEPS)]
 
 
 def _keep(stepper: Stepper, folder: Path) -> None:
-    """The checkpoint, and the trained weights in float32."""
+    """Save the checkpoint, and the trained weights in float32."""
     policy = stepper.policy
     policy.save(folder)
     named = ((n, p) for n, p in policy.model.named_parameters() if p.requires_grad)

@@ -12,7 +12,7 @@ POCKET = Path(__file__).resolve().parents[3] / "assets" / "pocket"
 
 
 def sums(count: int, seed: int = 0) -> list[dict[str, Any]]:
-    """Conversations of two turns about sums."""
+    """Return conversations of two turns about sums."""
     rng, rows = Random(seed), []
     for _ in range(count):
         one, other = rng.randint(10, 99), rng.randint(10, 99)
@@ -29,7 +29,7 @@ def write(path: Path, rows: list[dict[str, Any]]) -> Path:
 
 
 def settings(folder: Path, **fields: Any) -> TrainerSettings:
-    """For 40 conversations; fields as JSON."""
+    """Return settings for 40 conversations; fields are JSON."""
     data = write(folder / "data.jsonl", sums(40))
     known: dict[str, Any] = {"base": POCKET, "data": data, "steps": 8, "dtype": "float32"}
     known |= {"optimizer": {"learning_rate": 1e-3}, "batch": {"sequences": 8, "tokens": 512}}
@@ -37,7 +37,7 @@ def settings(folder: Path, **fields: Any) -> TrainerSettings:
 
 
 def random_rows(count: int, seed: int, vocabulary: int = 500) -> list[Row]:
-    """Rows of 5 to 60 ids in three turns, of which the second and third are trained."""
+    """Return rows of 5 to 60 ids in three turns, of which the second and third are trained."""
     rng, rows = Random(seed), []
     for nth in range(count):
         length = rng.randint(5, 60)

@@ -1,6 +1,7 @@
-"""Masks of conversations: what each family's template has the model write, and nothing else.
+"""Tests of masks of conversations: exactly the text that the model writes by each family's
+template.
 
-The templates are written here, in the form of each family; special tokens are added to the small
+The templates are written here in the format of each family; special tokens are added to the small
 model's tokenizer, so that they are single ids as in the family's own.
 """
 
@@ -79,7 +80,8 @@ dialogues = st.lists(st.tuples(texts, texts, st.none() | texts), min_size=1, max
 def test_the_mask_is_what_the_model_writes(
     family: str, said: list[tuple[str, str, str | None]]
 ) -> None:
-    """Every answer with its end is trained once; read before it is what an engine is sent."""
+    """Every reply with its end token is trained once; the text before it equals an engine's
+    prompt."""
     tokenizer = TOKENIZERS[family]
     messages: list[dict[str, Any]] = []
     for asked, answer, reasoning in said:

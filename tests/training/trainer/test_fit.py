@@ -1,4 +1,4 @@
-"""A training goes on after kill -9 with the very losses that it would have had."""
+"""Tests that a training resumed after kill -9 has exactly the losses of an undisturbed one."""
 
 import json
 import os
@@ -30,7 +30,8 @@ def losses(rows: list[dict[str, Any]]) -> list[tuple[int, float]]:
 
 
 def test_five_kills_change_no_loss(tmp_path: Path) -> None:
-    """A process killed five times, at steps of its own, against one left alone: bit for bit."""
+    """A process killed five times, at different steps, gives bit-identical losses to one that was
+    not killed."""
     asked = settings(tmp_path, steps=40, save_every_s=0.001, batch={"sequences": 4, "tokens": 256})
     file = tmp_path / "settings.json"
     file.write_text(asked.model_dump_json())
@@ -70,7 +71,8 @@ def test_it_learns_and_keeps_the_best(tmp_path: Path) -> None:
 def test_a_kill_before_the_platform_has_it_costs_no_step(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The platform moves a whole folder into place; killed before, it starts the trainer anew."""
+    """The platform moves a whole folder into place; if it is killed before, it starts the trainer
+    again."""
     held_out = write(tmp_path / "held.jsonl", sums(4, seed=1))
     asked = settings(tmp_path, steps=4, held_out=held_out, evaluate_every=2, save_every_s=1e-6)
     whole = fit(asked, tmp_path / "lost", tmp_path / "of.state", lambda row: None)
@@ -82,7 +84,7 @@ def test_a_kill_before_the_platform_has_it_costs_no_step(
 
 
 def test_a_loss_that_is_no_number_stops_it_with_what_was_seen(tmp_path: Path) -> None:
-    """And leaves no checkpoint behind."""
+    """No checkpoint is left."""
     asked = settings(tmp_path, optimizer={"learning_rate": 1e30, "warmup_share": 0.0})
     with pytest.raises(Diverged, match=r"step \d+: .*gradient norm .*learning rate"):
         fit(asked, tmp_path / "out", tmp_path / "state.pt", lambda row: None)

@@ -1,4 +1,4 @@
-"""Model FLOPs are the formula's, and no device's peak is guessed."""
+"""Tests that model FLOPs follow the formula, and that no device's peak is guessed."""
 
 import pytest
 
@@ -6,7 +6,7 @@ from tutti.tasks.training.trainer.flops import ModelSize, peak_flops, step_flops
 
 
 def test_the_published_formula() -> None:
-    """PaLM: 6 N + 12 L H Q T a token; here all weights are trained at every token."""
+    """PaLM's formula is 6 N + 12 L H Q T per token; here all weights are trained at every token."""
     layers, heads, size, length = 3, 4, 8, 100
     model = ModelSize(1000, 200, 1000, 200, attention=layers * heads * size)
     whole = (6 * 1200 + 12 * layers * heads * size * length) * length
@@ -15,7 +15,8 @@ def test_the_published_formula() -> None:
 
 
 def test_what_is_not_computed_is_not_counted() -> None:
-    """The head of prompts, the gradient of frozen weights, attention across sequences."""
+    """Not computed are the head for prompts, the gradient of frozen weights, and attention across
+    sequences."""
     full, adapter = ModelSize(1000, 200, 1000, 200, 0), ModelSize(1000, 200, 10, 0, 0)
     assert step_flops(full, [10], 0) == 6 * 1000 * 10
     assert step_flops(adapter, [10], 10) == (4 * 1200 + 2 * 10) * 10

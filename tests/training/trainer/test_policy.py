@@ -1,4 +1,5 @@
-"""Log probabilities and losses do not depend on how rows are laid out, and are the model's own."""
+"""Tests that log probabilities and losses are independent of the layout of rows and equal the
+model's own."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -19,7 +20,8 @@ ROWS = random_rows(7, seed=1)
 
 
 def by_token(batch: Any, values: Any) -> dict[tuple[str, int], float]:
-    """Each trained token's value, by its row's name and place among its trained tokens."""
+    """Return each trained token's value, by its row's name and its index among the trained
+    tokens."""
     found: dict[tuple[str, int], float] = {}
     counts: dict[str, int] = {}
     for which, value in zip(batch.sequence.tolist(), values.tolist(), strict=True):
@@ -30,7 +32,7 @@ def by_token(batch: Any, values: Any) -> dict[tuple[str, int], float]:
 
 
 def test_layouts_give_each_token_its_models_own_probability(tmp_path: Path) -> None:
-    """Packed, padded and alone: the same within 1e-5, and as plain transformers says."""
+    """Packed, padded and single rows agree within 1e-5 with plain transformers."""
     policy = Policy(settings(tmp_path))
     with torch.no_grad():
         found = []
@@ -51,7 +53,7 @@ def test_layouts_give_each_token_its_models_own_probability(tmp_path: Path) -> N
 
 @pytest.mark.parametrize("objective", ["sft", "grpo", "dapo", "epo", "dpo", "kto"])
 def test_a_step_is_the_same_in_every_layout(tmp_path: Path, objective: str) -> None:
-    """Loss, figures and gradient; in one micro-batch, in many, packed and padded."""
+    """Loss, figures and gradient agree in one micro-batch, in many, packed and padded."""
     rows = random_rows(8, seed=2)
     seen = []
     for layout, tokens in (("rows", 4096), ("rows", 100), ("packed", 4096), ("packed", 100)):
@@ -74,7 +76,7 @@ def test_a_step_is_the_same_in_every_layout(tmp_path: Path, objective: str) -> N
 def test_a_long_vocabularys_logits_are_made_in_chunks(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """With the same values, entropies and gradients."""
+    """Values, entropies and gradients are equal."""
     from tutti.tasks.training.trainer import model
 
     policy = Policy(settings(tmp_path))
@@ -93,7 +95,7 @@ def test_a_long_vocabularys_logits_are_made_in_chunks(
 
 
 def test_the_entropy_is_that_of_the_models_own_distribution(tmp_path: Path) -> None:
-    """Of a step, the mean over trained tokens, in nats, before the step."""
+    """A step's entropy is the mean over trained tokens, in nats, before the step."""
     asked = settings(tmp_path)
     policy = Policy(asked)
     total = count = 0.0
@@ -120,7 +122,7 @@ def test_a_known_peak_gives_the_share_of_it(
 
 
 def test_the_size_of_a_model_leaves_out_what_costs_nothing(tmp_path: Path) -> None:
-    """Tied embeddings count once, as the head; an adapter trains its own weights only."""
+    """Tied embeddings count once, as the head; an adapter trains only its own weights."""
     whole = Policy(settings(tmp_path))
     found = size_of(whole.model)
     assert found.body + found.head == whole.size and found.trained_body == found.body
@@ -131,7 +133,7 @@ def test_the_size_of_a_model_leaves_out_what_costs_nothing(tmp_path: Path) -> No
 
 
 def test_preferences_show_rewards_of_both_sides(tmp_path: Path) -> None:
-    """Before any step nothing has gained; after some, chosen answers have."""
+    """Before any step all rewards are 0; after some steps, those of chosen answers are positive."""
     rows = [replace(row, wanted=nth % 2 == 0) for nth, row in enumerate(random_rows(8, seed=5))]
     names = ("chosen_reward", "rejected_reward", "margin")
     for objective in ("dpo", "kto"):

@@ -1,4 +1,4 @@
-"""Rows of training data: labels and names come along, and of a pair both sides or none."""
+"""Tests of rows of training data: labels and names are kept, and a pair has both sides or none."""
 
 from pathlib import Path
 from typing import Any
@@ -18,7 +18,8 @@ TOKENIZER = AutoTokenizer.from_pretrained(POCKET)
 
 
 def recorded(folder: Path, *lengths: int) -> Path:
-    """Pairs whose sides have so many ids, one after the other; all but the first are trained."""
+    """Return pairs whose sides have these numbers of ids, one after the other; all but the first id
+    are trained."""
     rows = [
         {
             "name": f"a{nth}",
@@ -41,7 +42,7 @@ def sides(found: RowSet) -> list[tuple[str, bool, int | None]]:
 
 
 def test_a_side_that_is_too_long_takes_the_other_with_it(tmp_path: Path) -> None:
-    """Else every row after it were compared with another's partner."""
+    """Otherwise every row after it would be compared with another pair's side."""
     found = read_rows(recorded(tmp_path, 5, 4, 3, 90, 6, 6, 1, 4), TOKENIZER, max_tokens=50)
     assert sides(found) == [("a0", True, 0), ("a1", False, 0), ("a4", True, 2), ("a5", False, 2)]
     assert found.dropped == {"too long": 1, "nothing trained": 1, "other side of a pair": 2}
@@ -54,7 +55,7 @@ def test_nothing_is_left_of_broken_pairs(tmp_path: Path) -> None:
 
 
 def test_conversations_bring_name_label_and_pair(tmp_path: Path) -> None:
-    """As KTO and DPO read them; a conversation that says nothing of them is wanted."""
+    """KTO and DPO use them; a conversation without a label is desirable."""
     said = sums(3)
     labels: list[dict[str, Any]] = [
         {"name": "x", "wanted": True, "pair": 0},
@@ -67,7 +68,7 @@ def test_conversations_bring_name_label_and_pair(tmp_path: Path) -> None:
 
 
 def test_a_side_of_several_sequences_is_no_side(tmp_path: Path) -> None:
-    """A template that rewrites earlier turns makes several of one conversation."""
+    """A template that rewrites earlier turns makes several sequences of one conversation."""
     tokenizer = AutoTokenizer.from_pretrained(POCKET)
     tokenizer.chat_template = (
         "{% for m in messages %}{% if loop.last or m.role == 'user' %}{{ m.content }}"

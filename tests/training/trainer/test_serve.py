@@ -1,4 +1,5 @@
-"""A policy's trainer: a step a batch, its weights written, nothing lost or done twice by a kill."""
+"""Tests of a policy's trainer: one step per batch, its weights written, and nothing lost or
+repeated after a kill."""
 
 import json
 import os
@@ -28,7 +29,7 @@ STEPS = 4
 
 
 class Trainer:
-    """The process, and its folder."""
+    """The process and its folder."""
 
     def __init__(self, folder: Path) -> None:
         self.work, self.out, self.log = folder / "work", folder / "out", folder / "log"
@@ -78,7 +79,7 @@ class Trainer:
         file.with_suffix(".tmp").replace(file)
 
     def untidy(self, step: int) -> None:
-        """Its folder as a kill leaves it that comes right after a step was reported."""
+        """Leave its folder in the state of a kill right after a step was reported."""
         (self.work / f"batch-{step:06d}.parquet").touch()
         for past in range(1, step + 1):
             (self.work / f"weights-{past:06d}").mkdir(exist_ok=True)
@@ -89,7 +90,7 @@ def losses(trainer: Trainer) -> dict[int, float]:
 
 
 def run_through(trainer: Trainer, kills: frozenset[int]) -> int:
-    """All steps; killed (-9) after those of `kills`. Returns how often it was killed."""
+    """Run all steps, with kill -9 after those in `kills`, and return the number of kills."""
     child, killed = trainer.start(), 0
     for step in range(1, STEPS + 1):
         trainer.give(step)
@@ -106,7 +107,7 @@ def run_through(trainer: Trainer, kills: frozenset[int]) -> int:
 
 
 def test_kills_change_no_step(tmp_path: Path) -> None:
-    """Killed in the middle, twice: the losses and the weights of one that was left alone."""
+    """Killed twice in the middle, it has the losses and weights of an undisturbed run."""
     alone, killed = Trainer(tmp_path / "alone"), Trainer(tmp_path / "killed")
     assert run_through(alone, frozenset()) == 0
     assert run_through(killed, frozenset((1, 3))) == 2
@@ -121,7 +122,7 @@ def test_kills_change_no_step(tmp_path: Path) -> None:
 
 
 def test_a_batch_without_rows_changes_no_weights(tmp_path: Path) -> None:
-    """All groups were dead: the step is counted, the weights stay."""
+    """All groups were uninformative: the step is counted, and the weights stay."""
     trainer = Trainer(tmp_path)
     child = trainer.start()
     for step, count in ((1, 0), (2, 6), (3, 0)):
@@ -135,7 +136,7 @@ def test_a_batch_without_rows_changes_no_weights(tmp_path: Path) -> None:
 
 
 def test_a_step_of_several_updates_trains_each_sequence_once_in_a_drawn_order() -> None:
-    """And again the same after a kill: the order follows from seed and step."""
+    """The order is the same after a kill, because it follows from seed and step."""
     rows = random_rows(7, seed=0)
     parts = parts_of(rows, 3, "0 1")
     assert sorted(len(part) for part in parts) == [2, 2, 3]
@@ -146,7 +147,8 @@ def test_a_step_of_several_updates_trains_each_sequence_once_in_a_drawn_order() 
 
 
 def test_the_figures_of_several_updates_are_one_row() -> None:
-    """Counts and seconds are summed, the rest averaged by sequences; an unknown one stays so."""
+    """Counts and seconds are summed, the rest is averaged by sequences; an unknown value stays
+    unknown."""
     first: dict[str, Any] = {"loss": 1.0, "sequences": 3, "seconds": 2.0, "tokens_per_s": 10.0}
     first |= {"mismatch_max": 0.5, "mfu": None}
     second: dict[str, Any] = {"loss": 2.0, "sequences": 1, "seconds": 1.0, "tokens_per_s": 40.0}

@@ -1,4 +1,5 @@
-"""A training that its wall time ends again and again has the losses of one left alone."""
+"""Test that a training that its time limit ends repeatedly has the losses of an uninterrupted
+one."""
 
 import json
 import sys
@@ -28,7 +29,8 @@ def losses(rows: list[dict[str, Any]]) -> list[tuple[int, float]]:
 
 
 def test_limits_change_no_loss(tmp_path: Path) -> None:
-    """It saves only at its limits, and each submission begins where the last one ended."""
+    """The training saves only at its limits, and each submission continues from the end of the
+    last."""
     asked = settings(tmp_path, steps=8, save_every_s=3600, batch=BATCH)
     whole: list[dict[str, Any]] = []
     fit(asked, tmp_path / "whole", tmp_path / "whole.pt", whole.append)
@@ -58,7 +60,7 @@ def test_limits_change_no_loss(tmp_path: Path) -> None:
 def test_the_process_ends_with_the_code_that_submits_it_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """And its last line says up to which step it was saved."""
+    """The process's last line has the step up to which it was saved."""
     file = tmp_path / "settings.json"
     file.write_text(settings(tmp_path).model_dump_json())
 
@@ -78,7 +80,8 @@ def test_the_process_ends_with_the_code_that_submits_it_again(
 def test_it_ends_before_the_limit_by_the_pace_of_its_steps(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, stop_at: float, steps: int
 ) -> None:
-    """Two of the longest steps so far must fit in; the first takes 10 s, each other 4 s."""
+    """Two of the longest steps so far must fit into the remaining time; the first takes 10 s, each
+    other 4 s."""
     now = [0.0]
     clock = SimpleNamespace(time=lambda: now[0], monotonic=lambda: now[0])
     monkeypatch.setattr(f"{fit.__module__}.time", clock)
@@ -94,7 +97,7 @@ def test_it_ends_before_the_limit_by_the_pace_of_its_steps(
 
 
 def test_a_limit_before_the_first_step_is_an_error(tmp_path: Path) -> None:
-    """Submitted again, such a training would never end."""
+    """If it were resubmitted, such a training would never end."""
     asked = settings(tmp_path, steps=3, stop_at=time.time())
     with pytest.raises(ValueError, match="not one step fits in"):
         fit(asked, tmp_path / "out", tmp_path / "state.pt", lambda row: None)

@@ -1,4 +1,5 @@
-"""Two processes that train together do what one does; they go on from each other's states."""
+"""Tests that two processes that train together give the results of one, and resume from each
+other's states."""
 
 import json
 import os
@@ -32,7 +33,7 @@ BOUND_S = 300.0
 
 
 def start(log: Path, module: str, *arguments: object) -> "subprocess.Popen[bytes]":
-    """A module in two processes."""
+    """Start a module in two processes."""
     launcher = str(ROOT / "tutti" / "tasks" / "training" / "launch_many.py")
     command = [sys.executable, "-P", launcher, "2", module, *map(str, arguments)]
     with log.open("wb") as out:
@@ -45,7 +46,7 @@ def start(log: Path, module: str, *arguments: object) -> "subprocess.Popen[bytes
 
 
 def run(log: Path, module: str, *arguments: object) -> int:
-    """A module in two processes to its end, which must come in time."""
+    """Run a module in two processes to its end, within a time limit."""
     child = start(log, module, *arguments)
     try:
         return child.wait(BOUND_S)
@@ -64,8 +65,9 @@ def children(pid: int) -> list[int]:
 
 
 def same(found: Any, known: Any) -> None:
-    """Figures by name, of each step, within 1e-5; the norm of the gradient as far as torch has it:
-    its sum over a million squares on a CPU is 4e-5 off, and in halves 2e-5."""
+    """Check that each step's figures by name agree within 1e-5, and the gradient's norm within
+    torch's own accuracy: its sum over a million squares on a CPU is 4e-5 off, and in halves
+    2e-5."""
     assert len(found) == len(known)
     for one, other in zip(found, known, strict=True):
         assert one.keys() == other.keys()
@@ -76,7 +78,7 @@ def same(found: Any, known: Any) -> None:
 
 @pytest.fixture(scope="module")
 def folders(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
-    """All cases of `pair`, by this process and by two."""
+    """Run all cases of `pair` in this process and in two."""
     alone, two = (tmp_path_factory.mktemp(name) for name in ("alone", "two"))
     (alone / "seen-0.json").write_text(json.dumps(pair.run_all(alone, ALONE, None)))
     log = two / "log"
@@ -91,7 +93,7 @@ def seen(folder: Path, rank: int = 0) -> dict[str, Any]:
 
 @pytest.mark.parametrize("case", ["sft", *pair.CASES])
 def test_two_take_the_steps_of_one(folders: tuple[Path, Path], case: str) -> None:
-    """Loss, gradient, entropy, mismatch and held-out loss; then the weights."""
+    """Loss, gradient, entropy, mismatch and held-out loss agree, and then the weights."""
     alone, two = folders
     same(seen(two)[case], seen(alone)[case])
     assert seen(two, rank=1)[case] == seen(two)[case], "bit for bit, or they would decide otherwise"
@@ -102,7 +104,7 @@ def test_two_take_the_steps_of_one(folders: tuple[Path, Path], case: str) -> Non
 
 
 def test_the_work_and_the_weights_are_parted(folders: tuple[Path, Path]) -> None:
-    """With an odd number of micro-batches, one process takes one again that does not count."""
+    """With an odd number of micro-batches, one process repeats one that does not count."""
     alone, two = folders
     known = seen(alone)
     counts = len(known["micro-batches"])
@@ -115,7 +117,7 @@ def test_the_work_and_the_weights_are_parted(folders: tuple[Path, Path]) -> None
 
 
 def test_the_checkpoint_is_whole(folders: tuple[Path, Path]) -> None:
-    """Plain transformers loads it; it has the files and names of one process's."""
+    """Plain transformers loads it; it has the files and names of a single process's checkpoint."""
     alone, two = folders
     for case, file in (("sft", "model.safetensors"), ("adapter", "adapter_model.safetensors")):
         ours, known = (load_file(each / case / file) for each in (two, alone))
@@ -139,7 +141,8 @@ def test_either_goes_on_from_the_others_state(folders: tuple[Path, Path], tmp_pa
 
 
 def test_killed_it_goes_on_with_two_or_with_one(tmp_path: Path) -> None:
-    """One of two is killed (-9): the other ends, too. Losses are those of one left alone."""
+    """One of two is killed (-9), and the other ends, too. Losses equal those of an undisturbed
+    run."""
     optimizer = {"learning_rate": 1e-4}
     batch = {"sequences": 4, "tokens": 128}
     asked = settings(tmp_path, steps=8, save_every_s=1e-6, optimizer=optimizer, batch=batch)
@@ -168,7 +171,7 @@ def test_killed_it_goes_on_with_two_or_with_one(tmp_path: Path) -> None:
 
 
 def test_a_loss_that_is_no_number_ends_both(tmp_path: Path) -> None:
-    """With the message, and without a checkpoint."""
+    """The message is printed, and there is no checkpoint."""
     optimizer = {"learning_rate": 1e30, "warmup_share": 0.0}
     file, log = tmp_path / "settings.json", tmp_path / "log"
     file.write_text(settings(tmp_path, optimizer=optimizer).model_dump_json())
@@ -179,7 +182,8 @@ def test_a_loss_that_is_no_number_ends_both(tmp_path: Path) -> None:
 
 
 def test_a_policy_takes_batches_with_two(tmp_path: Path) -> None:
-    """One looks for them, both take the step, one writes the weights; also of an empty batch."""
+    """One process looks for batches, both take the step, and one writes the weights, also for an
+    empty batch."""
     trainers = Trainer(tmp_path / "one"), Trainer(tmp_path / "two")
     for trainer in trainers:
         for step, count in ((1, 6), (2, 0), (3, 3)):

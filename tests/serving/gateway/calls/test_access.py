@@ -1,7 +1,7 @@
-"""Who may do what: tokens, scopes, budgets, and secrets that are seen nowhere.
+"""Tests of access control: tokens, scopes, budgets, and secrets that appear nowhere.
 
-Reference bug 23: no token on anything, anybody releases or impersonates a program, the engine's
-own key cannot be used.
+Reference bug 23: nothing requires a token, any client can release or impersonate a program, and the
+engine's own key cannot be used.
 """
 
 import asyncio
@@ -52,7 +52,7 @@ ROUTES = [
 
 
 async def test_every_route_asks_for_its_scope(make_raw: MakeRaw) -> None:
-    """None and a wrong token are 401; one without the scope is 403; /health is open to all."""
+    """A missing or wrong token gives 401, one without the scope 403; /health is open to all."""
     bench = await make_raw(access=Access(TOKENS))
     bodies: dict[str, Any] = {
         "/programs/release": {"program_id": "p"},
@@ -78,7 +78,7 @@ async def test_every_route_asks_for_its_scope(make_raw: MakeRaw) -> None:
 
 
 def test_a_program_is_of_the_key_that_began_it() -> None:
-    """No other key may use or end it, whatever it is called; one with `admin` may."""
+    """No other key may use or end a program with any name; one with `admin` may."""
     keys = {key.name: key for key in Access(TOKENS)._keys.values()}
     allowed = set()
     for owner in keys:
@@ -101,7 +101,7 @@ async def test_a_token_may_come_as_anthropics_clients_send_it(make_raw: MakeRaw)
 
 
 async def test_a_program_belongs_to_who_began_it(make_raw: MakeRaw) -> None:
-    """Reference bug 23: others can neither release nor impersonate it; an admin can."""
+    """Reference bug 23: other clients can neither release nor impersonate it; an admin can."""
     bench = await make_raw(access=Access(TOKENS))
     assert (await bench.chat("p", headers=bearer("c-secret"))).status == 200
     assert (await bench.chat("p", headers=bearer("o-secret"))).status == 403
@@ -116,7 +116,7 @@ async def test_a_program_belongs_to_who_began_it(make_raw: MakeRaw) -> None:
 
 
 async def test_the_runs_money_has_an_end(make_raw: MakeRaw) -> None:
-    """402 for every client when it is spent; running calls may finish."""
+    """When it is spent, every client gets 402; running calls may finish."""
     bench = await make_raw(access=Access("", budget_usd=1.5 * CALL_USD))
     assert [(await bench.chat("p")).status for _ in range(3)] == [200, 200, 402]
     assert bench.gateway.access.budget.cost.usd == pytest.approx(2 * CALL_USD)
@@ -136,7 +136,7 @@ async def test_a_tokens_money_is_its_own(make_raw: MakeRaw) -> None:
 
 @pytest.mark.parametrize("host", ["0.0.0.0", "::", "192.0.2.1", "example.org"])
 async def test_a_gateway_without_tokens_stays_at_home(catalog: storage.Catalog, host: str) -> None:
-    """Reference bug 23: it does not listen where others could reach it."""
+    """Reference bug 23: it does not listen on an address that others can reach."""
     gateway = Gateway(catalog, GatewaySettings(policy="passthrough"))
     with pytest.raises(AccessError, match="TUTTI_GATEWAY_TOKENS"):
         await gateway.start(host, 0, [])
@@ -173,7 +173,8 @@ def test_a_token_is_found_whatever_stands_beside_it() -> None:
 async def test_whose_key_the_engine_sees(
     make_raw: MakeRaw, monkeypatch: pytest.MonkeyPatch, tokens: str, own: bool
 ) -> None:
-    """The engine's own if there is one; the client's only where it is not the gateway's."""
+    """The engine's own key is used if there is one; a client's key only if it is not a token of the
+    gateway."""
     monkeypatch.setenv("ENGINE_KEY", "engine-secret")
     endpoint = {"api_key_env": "ENGINE_KEY"} if own else {}
     bench = await make_raw(access=Access(tokens), endpoint=endpoint)
@@ -206,7 +207,7 @@ async def test_secrets_are_seen_nowhere(
     caplog: pytest.LogCaptureFixture,
     tmp_path: Path,
 ) -> None:
-    """In no row of the store, no view, no error's text, no log, no journal."""
+    """Secrets are in no row of the store, no view, no error message, no log and no journal."""
     caplog.set_level(logging.DEBUG)
     monkeypatch.setenv("ENGINE_KEY", "engine-secret")
     journal = tmp_path / "journal.jsonl"
@@ -263,7 +264,7 @@ async def test_budgets_count_what_streams_cost(make_raw: MakeRaw) -> None:
 
 
 async def test_a_stream_that_the_client_leaves_costs_what_it_took(make_raw: MakeRaw) -> None:
-    """Nobody gets answers for nothing by hanging up before the usage comes."""
+    """A client cannot avoid the cost by disconnecting before the usage arrives."""
     from tests.serving.gateway.raw_engine import delta, streaming
 
     bench: Bench = await make_raw(access=Access("", budget_usd=1.0))

@@ -1,7 +1,7 @@
-"""Nobody orders a gateway about without its admin's token, from no page and no process.
+"""Tests that no page and no process administers a gateway without its admin token.
 
-Found by an attack: without tokens everybody was admin, so `POST /engines` with a key's name and a
-URL of the attacker's sent that key there with the next call.
+This was an attack: without tokens every client was admin, so `POST /engines` with a key's name and
+the attacker's URL sent that key there with the next call.
 """
 
 import asyncio
@@ -25,7 +25,7 @@ ORDERS = [
 
 
 async def test_orders_need_a_token_where_calls_need_none(raw: Bench) -> None:
-    """Reading and calling are free on this machine; ordering about never is."""
+    """Reading and calling need no token on this machine; administration always does."""
     for method, path in ORDERS:
         for headers in ({}, {"Authorization": "Bearer guess"}, {"x-api-key": "guess"}):
             answer = await raw.client.request(method, path, json={}, headers=headers)
@@ -39,7 +39,8 @@ async def test_orders_need_a_token_where_calls_need_none(raw: Bench) -> None:
 async def test_a_key_of_the_environment_cannot_be_sent_anywhere(
     raw: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The attack itself: not without the token, and with it only keys that the operator listed."""
+    """The attack fails without the token, and with it only keys that the operator listed can be
+    used."""
     monkeypatch.setenv("OPENAI_API_KEY", "sk-secret")
     theft = {"url": raw.engine.url, "id": "thief", "api_key_env": "OPENAI_API_KEY", "models": ["m"]}
     assert (await raw.client.post("/engines", json=theft)).status == 401
@@ -88,8 +89,8 @@ async def test_a_listed_key_goes_to_an_engine_that_the_admin_adds(
 async def test_what_pages_of_other_sites_make_a_browser_send(
     make_raw: MakeRaw, headers: dict[str, str], status: int
 ) -> None:
-    """A page's Origin, a name that an attacker's name service leads here, bodies that need no
-    asking: refused, for calls as for orders."""
+    """A page's Origin, a name that an attacker's DNS resolves to this machine, and bodies that need
+    no preflight request are refused, for calls and for administration."""
     bench = await make_raw(access=Access("", admin_token=ADMIN, hosts=("gateway.box",)))
     data = b'{"model": "m", "messages": []}'
     kind = {"Content-Type": "application/json"}
@@ -109,7 +110,7 @@ async def test_the_pages_own_script_is_let_in(raw: Bench) -> None:
 
 
 async def test_the_admins_token_is_not_shown_to_engines(raw: Bench) -> None:
-    """On a gateway without tokens a client's own key goes through; the admin's is none."""
+    """A gateway without tokens passes a client's own key to the engine, but never the admin's."""
     await raw.chat("p", headers=BOSS)
     assert "authorization" not in raw.engine.asked[-1].headers
     await raw.chat("q", headers={"Authorization": "Bearer clients"})
@@ -145,7 +146,7 @@ def test_which_addresses_an_added_engine_may_have(host: str, allowed: bool) -> N
 async def test_a_name_that_leads_to_this_machine_is_not_connected_to(
     make_raw: MakeRaw, name: str
 ) -> None:
-    """What counts is the address at the time of connecting, not the name when it was added."""
+    """The address at the time of connecting counts, not that of the name when it was added."""
     bench = await make_raw()
     bench.gateway.targets = Targets()
     port = bench.engine.url.rsplit(":", 1)[1]
@@ -157,7 +158,8 @@ async def test_a_name_that_leads_to_this_machine_is_not_connected_to(
 
 
 def test_the_made_token_is_its_users_alone(tmp_path: Path) -> None:
-    """A file of mode 0600 while the gateway runs, also where a dead one left its own."""
+    """The token is in a file of mode 0600 while the gateway runs, also if a dead gateway left its
+    own."""
     access = Access("alice:call:x")
     assert access.token_to_show and len(access.token_to_show) > 30
     left = tmp_path / "admin-8300.token"
@@ -173,7 +175,7 @@ def test_the_made_token_is_its_users_alone(tmp_path: Path) -> None:
 
 
 async def test_rows_cannot_be_written_into_anothers_cell(make_raw: MakeRaw) -> None:
-    """With tokens X-Tutti-Cell is the running cell, or an admin's word."""
+    """With tokens, X-Tutti-Cell must be the running cell, unless an admin sends it."""
     bench = await make_raw(access=Access("caller:call:c boss:call+admin:b"))
     boss, caller = {"Authorization": "Bearer b"}, {"Authorization": "Bearer c"}
     for headers, cell, status in ((caller, "cell:other", 403), (boss, "cell:other", 200)):
@@ -188,8 +190,8 @@ async def test_rows_cannot_be_written_into_anothers_cell(make_raw: MakeRaw) -> N
 
 
 async def test_a_refused_request_costs_no_memory(make_raw: MakeRaw) -> None:
-    """Found by an attack: bodies were read before the token was looked at, and aborted ones kept
-    by a cycle that the sleeping garbage collector did not break."""
+    """This was an attack: bodies were read before the token was checked, and aborted ones were kept
+    alive by a reference cycle while garbage collection was disabled."""
     bench = await make_raw(access=Access("caller:call:c"))
     server = bench.gateway.server
     head = b"POST /v1/chat/completions HTTP/1.1\r\nHost: h\r\nContent-Length: 15000000\r\n\r\n"
@@ -206,7 +208,7 @@ async def test_a_refused_request_costs_no_memory(make_raw: MakeRaw) -> None:
 
 
 async def test_a_small_refused_request_keeps_its_connection(make_raw: MakeRaw) -> None:
-    """A client without its token gets an error that says so, and its connection is kept."""
+    """A client without its token gets an error, and its connection is kept."""
     bench = await make_raw(access=Access("caller:call:c"))
     reader, writer = await asyncio.open_connection("127.0.0.1", bench.gateway.server.port)
     body = b'{"model": "m", "messages": []}'
@@ -224,7 +226,8 @@ async def test_a_small_refused_request_keeps_its_connection(make_raw: MakeRaw) -
 
 
 async def test_json_that_cannot_be_written_back_is_refused_when_it_comes(raw: Bench) -> None:
-    """Found by an attack: 400 levels parse and cannot be written; the error met others' calls."""
+    """This was an attack: 400 levels can be parsed but not serialised, and the error affected other
+    clients' calls."""
     for depth, status in ((240, 200), (251, 400), (400, 400), (1000, 400), (5000, 400)):
         deep: Any = b'{"model": "m", "messages": [], "x": ' + b"[" * depth + b"]" * depth + b"}"
         kind = {"Content-Type": "application/json"}
@@ -237,7 +240,7 @@ async def test_json_that_cannot_be_written_back_is_refused_when_it_comes(raw: Be
 
 
 async def test_an_id_that_no_catalog_holds_is_refused_when_it_comes(raw: Bench) -> None:
-    """PostgreSQL takes no NUL character: one such program had stopped the recording of all."""
+    """PostgreSQL accepts no NUL character: one such program stopped the recording of all."""
     message = [{"role": "user", "content": "a"}]
     bodies: list[tuple[str, dict[str, Any]]] = [
         ("/p/a%00b/v1/chat/completions", {"model": "m"}),
@@ -256,7 +259,8 @@ async def test_an_id_that_no_catalog_holds_is_refused_when_it_comes(raw: Bench) 
 
 
 async def test_a_body_of_a_million_objects_is_refused_unparsed(raw: Bench) -> None:
-    """Three bytes an object, sixty-four in memory, and half a second for everybody else."""
+    """An object takes three bytes in the body and sixty-four in memory, and the parsing would block
+    all other clients for half a second."""
     data = b'{"model": "m", "messages": [' + b",".join([b"{}"] * 1_100_000) + b"]}"
     answer = await raw.client.post(
         "/v1/chat/completions",
@@ -267,7 +271,7 @@ async def test_a_body_of_a_million_objects_is_refused_unparsed(raw: Bench) -> No
 
 
 async def test_a_limit_beyond_all_columns_loses_no_row(make_raw: MakeRaw) -> None:
-    """Found by fuzzing: 2^64 tokens asked for, and the event of its hold was dropped."""
+    """Fuzzing discovered a request for 2^64 tokens, for which the event of the hold was dropped."""
     bench = await make_raw(policy="cap", limit=1)
     await bench.chat("first")
     waiting = asyncio.create_task(bench.chat("second", max_tokens=2**64 - 1))

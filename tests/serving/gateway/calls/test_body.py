@@ -1,4 +1,4 @@
-"""Large bodies: read in several turns of the event loop, within limits."""
+"""Tests of large bodies: read in several turns of the event loop, within limits."""
 
 import asyncio
 import io
@@ -24,7 +24,7 @@ MESSAGE = b'{"role":"user","content":"x"}'
 
 
 def steps_of(data: bytes) -> tuple[list[float], Any]:
-    """The seconds of CPU of each turn that a body takes, and the body or its refusal."""
+    """Return the CPU seconds of each turn that a body takes, and the body or its refusal."""
     work: Generator[None, None, Any] = read_large(data).__await__()
     steps = list[float]()
     while True:
@@ -83,8 +83,8 @@ def test_a_body_of_too_much_is_refused(data: bytes, reason: str) -> None:
     ids=["text", "wide", "escapes", "keys", "messages", "numbers", "lists"],
 )
 def test_no_turn_is_long(data: bytes) -> None:
-    """30 ms here, in CPU time; the bound is for a machine that others share. The whole gateway is
-    measured by `bench.gateway.stalls`."""
+    """A turn takes 30 ms of CPU time here; the bound is for a shared machine.
+    `bench.gateway.stalls` measures the whole gateway."""
     assert len(data) <= MOST
     (steps, body), again = steps_of(data), steps_of(data)[0]
     assert isinstance(body, dict)
@@ -160,7 +160,7 @@ def test_the_usage_of_a_large_answer_is_found(answer: bytes, usage: Any) -> None
 
 
 async def test_a_large_answer_is_recorded_whole(raw: Bench) -> None:
-    """Its finish reason, its message and its cost are as those of a small one."""
+    """Finish reason, message and cost are recorded as for a small response."""
     from tests.serving.gateway.raw_engine import USAGE, answering, whole
 
     text = "y" * (2 * MIB)

@@ -1,4 +1,4 @@
-"""What a prompt is taken to have of tokens before its engine says so."""
+"""Tests of the estimate of a prompt's tokens before the engine reports them."""
 
 from tutti.tasks.serving.gateway.calls.estimate import (
     FIRST_RATIO,
@@ -32,7 +32,8 @@ def asking(size: int) -> CallRequest:
 
 
 def test_a_first_prompt_is_guessed_by_its_bytes() -> None:
-    """By a fixed number of bytes a token, then by what the model's answers have shown."""
+    """The estimate uses a fixed number of bytes per token, then the ratio observed in the model's
+    responses."""
     sizes, program = PromptSizes(), Program("p", 0.0)
     for known in (None, program):
         assert sizes.estimate(known, asking(800)) == 800 / FIRST_RATIO
@@ -42,7 +43,7 @@ def test_a_first_prompt_is_guessed_by_its_bytes() -> None:
 
 
 def test_a_later_prompt_is_the_context_and_what_is_new() -> None:
-    """A prompt shorter than the last one was rebuilt: all of it is estimated."""
+    """A prompt shorter than the last one was rebuilt, so all of it is estimated."""
     sizes, program = PromptSizes(), Program("p", 0.0, context_tokens=1000, calls_done=1)
     program.prompt_bytes = 2000
     assert sizes.estimate(program, asking(2400)) == 1000 + 400 / FIRST_RATIO
@@ -51,7 +52,8 @@ def test_a_later_prompt_is_the_context_and_what_is_new() -> None:
 
 
 def test_the_share_of_a_prompt_that_is_the_same_again() -> None:
-    """All of it where only the end of the body differs, none that comes after a difference."""
+    """The share is the whole prompt if only the end of the body differs; text after a difference
+    does not count."""
     pieces = [bytes([number]) * PIECE for number in range(10)]
     program = Program("p", 0.0)
     assert common_share(None, ()) == common_share(program, chain_of(b"x")) == 1.0

@@ -1,7 +1,7 @@
-"""Only listed methods and paths go through to engines, however they are spelt.
+"""Tests that only listed methods and paths are passed to engines, in any spelling.
 
-Found by an attack: ``/v1/load%5Flora_adapter`` made a token with the scope call an admin's, and
-``DELETE /v1/files/…`` went through with the provider's key, past the budget.
+This was an attack: ``/v1/load%5Flora_adapter`` gave a token with the scope call an admin's rights,
+and ``DELETE /v1/files/…`` was passed on with the provider's key, bypassing the budget.
 """
 
 import pytest
@@ -92,7 +92,7 @@ async def test_a_method_is_not_changed_by_a_header(raw: Bench) -> None:
 
 
 async def test_no_second_header_hides_a_compressed_body(raw: Bench) -> None:
-    """Of several encodings each must be none: the last one does not stand for the first."""
+    """Each of several encodings must be none; the last one does not replace the first."""
     from multidict import CIMultiDict
 
     for said in (["gzip", "identity"], ["identity", "gzip"], ["gzip"]):

@@ -1,6 +1,6 @@
-"""Streams without an end: bounded, and never more work for a piece than the piece is long.
+"""Tests of endless streams: bounded, with work per piece proportional to its length.
 
-Found by an attack: one event of 48 MB without an end stalled the gateway for 39 s.
+This was an attack: one unterminated event of 48 MB stalled the gateway for 39 s.
 """
 
 import time
@@ -36,7 +36,7 @@ def endless(piece: bytes) -> Any:
 async def test_an_event_without_an_end_ends_the_call(
     raw: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The stream is cut, recorded as the engine's fault, and the gateway goes on."""
+    """The stream is cut and recorded as the engine's fault, and the gateway continues."""
     monkeypatch.setattr(gateway_stream, "MAX_EVENT_BYTES", 300_000)
     raw.engine.reply = endless(b"x" * 4096)
     answer = await raw.chat("p", stream=True)
@@ -50,7 +50,8 @@ async def test_an_event_without_an_end_ends_the_call(
 
 @pytest.mark.parametrize("piece_bytes", [100, 5000])
 def test_a_long_stream_keeps_the_usage_of_its_first_event(piece_bytes: int) -> None:
-    """Anthropic's tells the prompt's tokens first and the answer's last; later values win."""
+    """Anthropic's stream has the prompt's tokens first and the response's last; later values take
+    precedence."""
     start = {"input_tokens": 700, "cache_read_input_tokens": 300, "output_tokens": 1}
     said = {"type": "content_block_delta", "delta": {"type": "text_delta", "text": "x" * 500}}
     usage = {"output_tokens": 9000}
@@ -77,8 +78,8 @@ def test_a_stream_has_a_bound_whatever_its_pieces(monkeypatch: pytest.MonkeyPatc
 
 
 def test_the_work_for_a_piece_does_not_grow() -> None:
-    """A million single bytes of one event take as long at the end as at the beginning, by the time
-    that the thread had a core."""
+    """For one event of a million single bytes, a piece takes as long at the end as at the
+    beginning, in CPU time of the thread."""
     stream, times = EventFilter((b'"usage"',), bytes), []
     for _ in range(10):
         began = time.thread_time()

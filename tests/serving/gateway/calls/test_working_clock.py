@@ -1,6 +1,6 @@
-"""The working clock of an attempt, behind a gateway whose endpoint is busy: waits are no work.
+"""Tests of an attempt's working clock behind a gateway whose endpoint is busy: waits are not work.
 
-The clock jumps over each pause: none of these tests waits, and none depends on the machine's speed.
+The clock jumps over each pause, so no test waits or depends on the machine's speed.
 """
 
 import asyncio
@@ -41,7 +41,7 @@ ASKED_TO_WAIT = f"Retry-After: {BUSY_S}\r\n"
 
 
 class SkippingClock:
-    """The monotonic clock, which jumps over pauses."""
+    """Monotonic clock that jumps over pauses."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self._real, self._sleep, self._pause = time.monotonic, asyncio.sleep, Endpoint.pause
@@ -76,7 +76,7 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> SkippingClock:
 
 
 class Tools(DescribedTools):
-    """A tool that does something between two calls."""
+    """Tool that acts between two calls."""
 
     def __init__(self, act: Callable[[], Awaitable[None]]) -> None:
         super().__init__()
@@ -88,7 +88,7 @@ class Tools(DescribedTools):
 
 
 async def nothing() -> None:
-    """What a tool does that only answers."""
+    """Do nothing, as a tool that only returns a result."""
 
 
 def in_turn(engine: RawEngine, *replies: bytes | Reply) -> None:
@@ -119,8 +119,8 @@ def assert_waited(done: Trajectory, seconds: float) -> None:
 async def test_a_pause_that_the_endpoint_asks_for_is_no_work(
     make_raw: MakeRaw, clock: SkippingClock, status: int
 ) -> None:
-    """After 429 the gateway waits, after others the client does; between steps the time limit is
-    looked at."""
+    """After 429 the gateway waits, after other statuses the client does; the time limit is checked
+    between steps."""
     bench = await make_raw()
     in_turn(bench.engine, whole({}, status, ASKED_TO_WAIT), TOOL_CALL, ANSWER)
     assert_waited(await attempt(bench), BUSY_S - 1)
@@ -129,7 +129,8 @@ async def test_a_pause_that_the_endpoint_asks_for_is_no_work(
 async def test_tries_that_take_long_before_they_fail_are_no_work(
     make_raw: MakeRaw, clock: SkippingClock
 ) -> None:
-    """An endpoint without Retry-After, which is silent for long before it says that it is busy."""
+    """The endpoint sends no Retry-After and is silent for a long time before it reports that it is
+    busy."""
 
     async def slow_refusal(_: ReceivedRequest, wire: Wire) -> None:
         clock.skip(BUSY_S)
@@ -143,7 +144,7 @@ async def test_tries_that_take_long_before_they_fail_are_no_work(
 async def test_pauses_without_retry_after_add_up_to_no_work(
     make_raw: MakeRaw, clock: SkippingClock
 ) -> None:
-    """The gateway tries a call of the client four times, and the client calls up to six times."""
+    """The gateway tries a client's call four times, and the client calls up to six times."""
     bench = await make_raw()
     busy = [whole({}, 429)] * 20
     in_turn(bench.engine, *busy, TOOL_CALL, *busy, TOOL_CALL, *busy, TOOL_CALL, *busy, ANSWER)
@@ -175,7 +176,7 @@ async def test_a_try_at_another_engine_is_the_work_and_the_one_before_is_not(
 async def test_a_pause_of_the_whole_endpoint_is_no_work(
     make_raw: MakeRaw, clock: SkippingClock
 ) -> None:
-    """Its circuit opens between two steps, because of other programs' calls."""
+    """The endpoint's circuit breaker opens between two steps because of other programs' calls."""
     bench = await make_raw()
     (endpoint,) = bench.gateway.pools.all_endpoints()
 
@@ -193,7 +194,7 @@ async def test_a_pause_of_the_whole_endpoint_is_no_work(
 async def test_an_endpoint_that_stays_away_ends_the_attempt_as_infrastructure(
     make_raw: MakeRaw, clock: SkippingClock, status: int, headers: str
 ) -> None:
-    """After the tries or the deadline of `RETRY`; never at the time limit."""
+    """The attempt ends after the tries or the deadline of `RETRY`, never at the time limit."""
     bench = await make_raw()
     in_turn(bench.engine, TOOL_CALL, whole({}, status, headers))
     done = await attempt(bench)
@@ -232,7 +233,8 @@ async def test_a_call_that_is_not_sent_again_was_held_to_its_end(make_raw: MakeR
 async def test_a_harness_is_told_what_it_waited_so_far(
     make_raw: MakeRaw, clock: SkippingClock
 ) -> None:
-    """Its pauses after failures too, by the gateway's clock; and how long its calls have failed."""
+    """The waits include pauses after failures, by the gateway's clock; the time for which its calls
+    have failed is reported, too."""
 
     async def asked(path: str = "clock") -> dict[str, Any]:
         answer = await bench.client.post(f"/programs/{path}", json={"program_id": "p"})

@@ -1,1 +1,1 @@
-"""Conversations of each protocol."""
+"""Tests of the conversations of each protocol."""

@@ -1,4 +1,4 @@
-"""Messages as the rows that the store gets."""
+"""Messages as rows of the store."""
 
 from collections.abc import Iterable
 from typing import Any

@@ -1,4 +1,4 @@
-"""Anthropic's messages as ours: prompts, answers, and streams that are cut off."""
+"""Tests of Anthropic's messages converted to ours: prompts, responses, and truncated streams."""
 
 from typing import Any
 
@@ -18,7 +18,7 @@ def text(said: str) -> dict[str, Any]:
 
 
 def test_a_prompt_in_blocks() -> None:
-    """Results of tools are messages of their own, in the order of the blocks."""
+    """Results of tools are separate messages, in the order of the blocks."""
     use = {"type": "tool_use", "id": "t1", "name": "add", "input": {"a": 1}}
     image = {"type": "image", "source": {"type": "url", "url": "http://x"}}
     result = {"type": "tool_result", "tool_use_id": "t1", "content": [text("3")]}
@@ -49,7 +49,7 @@ def test_bodies_that_are_no_conversation() -> None:
 
 
 def test_a_stream_that_is_cut_off() -> None:
-    """What had come is recorded, and an unfinished call as the text that it was."""
+    """The received part is recorded, and an unfinished call is recorded as text."""
     use = {"type": "tool_use", "id": "t1", "name": "add", "input": {}}
     events: list[Any] = [
         {"type": "content_block_start", "index": 1, "content_block": use},

@@ -1,4 +1,5 @@
-"""The Responses API's items as our messages, and the contexts that its server keeps."""
+"""Tests of the Responses API's items converted to our messages, and of contexts kept by its
+server."""
 
 from typing import Any
 
@@ -28,7 +29,7 @@ def called(call_id: str, arguments: str = "{}") -> dict[str, Any]:
 
 
 def test_an_input_of_items() -> None:
-    """The items of a turn are one message; outputs of tools are messages of their own."""
+    """The items of a turn are one message; outputs of tools are separate messages."""
     items = [
         {"role": "developer", "content": "be brief"},
         {"type": "message", "role": "user", "content": [part("1 + 2?", "input_text")]},
@@ -58,7 +59,7 @@ def test_an_input_of_items() -> None:
 
 
 def test_bodies_that_are_no_conversation() -> None:
-    """Without input, or with items that no API has; a continued one needs no input."""
+    """Such bodies have no input, or items that no API defines; a continued call needs no input."""
     for body in ({}, {"input": 5}, {"input": ["a"]}, {"input": None, "instructions": "x"}):
         assert read_prompt("responses", body) is None
     assert read_prompt("responses", {"previous_response_id": "r1"}) == []
@@ -95,7 +96,7 @@ CUT_SHORT: list[Any] = [
 
 
 async def test_a_stream_that_is_cut_off(raw: Bench) -> None:
-    """What the client had seen is recorded, and the next call can continue it."""
+    """The part that the client received is recorded, and the next call can continue it."""
     raw.engine.reply = streaming(*map(event, CUT_SHORT))
     answer = await raw.chat("p", path=RESPONSES, stream=True, input="1 + 2?")
     await answer.read()
@@ -150,7 +151,8 @@ ODD: st.SearchStrategy[Any] = st.recursive(
 
 @given(kind=st.sampled_from(["messages", "responses", "chat/completions"]), body=ODD, events=ODD)
 def test_nothing_that_a_client_or_an_engine_sends_fails(kind: str, body: Any, events: Any) -> None:
-    """A call whose body is odd is recorded as a call at least: an error would lose its row."""
+    """A call with a malformed body is recorded at least as a call, because an error would lose its
+    row."""
     fields = body if isinstance(body, dict) else {"messages": body, "input": body}
     said = read_answer(kind, events if isinstance(events, list) else [events])
     prompt = read_prompt(kind, fields)

@@ -1,4 +1,4 @@
-"""A model that answers what a script says, in the three protocols, whole and streamed.
+"""Model with a scripted conversation in the three protocols, whole and streamed.
 
 The engine writes the arguments of a call without spaces; the client libraries parse them, and the
 agents of these tests serialise them again with spaces and in another order.
@@ -30,8 +30,6 @@ Fields = dict[str, Any]
 
 @dataclass(frozen=True)
 class ToolCall:
-    """A call of a tool."""
-
     id: str
     name: str
     arguments: Fields
@@ -43,7 +41,7 @@ class ToolCall:
 
 @dataclass(frozen=True)
 class Turn:
-    """What the model answers to a call."""
+    """The model's response to a call."""
 
     text: str = ""
     calls: tuple[ToolCall, ...] = ()
@@ -58,7 +56,7 @@ def pieces(text: str) -> list[str]:
 
 
 class ScriptedEngine:
-    """Answers the nth call with the nth turn, and begins again after the last."""
+    """Engine that answers the nth call with the nth turn and starts again after the last."""
 
     def __init__(self, turns: Sequence[Turn] = SUM) -> None:
         self.turns, self.count = turns, 0
@@ -79,7 +77,7 @@ class ScriptedEngine:
 
 
 class Chat(ScriptedEngine):
-    """OpenAI's chat."""
+    """OpenAI's chat protocol."""
 
     def answer(self, turn: Turn) -> Fields:
         message: Fields = {"role": "assistant", "content": turn.text or None}
@@ -122,7 +120,7 @@ class Chat(ScriptedEngine):
 
 
 class Messages(ScriptedEngine):
-    """Anthropic's messages."""
+    """Anthropic's messages protocol."""
 
     def answer(self, turn: Turn) -> Fields:
         end = {"stop_reason": "tool_use" if turn.calls else "end_turn", "stop_sequence": None}
@@ -171,7 +169,7 @@ class Messages(ScriptedEngine):
 
 
 class Responses(ScriptedEngine):
-    """The Responses API; each response and each item has an id of its own."""
+    """The Responses API; each response and each item has its own id."""
 
     def answer(self, turn: Turn) -> Fields:
         return {

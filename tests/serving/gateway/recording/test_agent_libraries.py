@@ -1,7 +1,8 @@
-"""The transcript is what the agent saw: five agent libraries, each with its own loop and history.
+"""Tests that the transcript equals the conversation that the agent saw, for five agent libraries,
+each with its own loop and history.
 
-Their Python is found in `.venv-harnesses/agents` (``make harnesses``), or where
-TUTTI_HARNESS_AGENTS says; absent, they are skipped.
+Their Python is in `.venv-harnesses/agents` (``make harnesses``) or named by TUTTI_HARNESS_AGENTS;
+without it, the tests are skipped.
 """
 
 import asyncio
@@ -71,7 +72,7 @@ SHELL = (
 
 @dataclass(frozen=True)
 class LibraryCase:
-    """An agent, the protocols that it speaks, and what the model answers it."""
+    """An agent, its protocols, and the model's responses."""
 
     agent: str
     protocols: tuple[str, ...]
@@ -111,7 +112,7 @@ def every_protocol(turns: tuple[Turn, ...]) -> Reply:
 
 @pytest.fixture
 def python() -> Path:
-    """The Python that has the libraries; skips the test where there is none."""
+    """Return the Python that has the libraries; skip the test if there is none."""
     usual = PROJECT / ".venv-harnesses" / "agents" / "bin" / "python"
     path = Path(os.environ.get("TUTTI_HARNESS_AGENTS", usual))
     if not path.is_file():
@@ -135,7 +136,7 @@ def run_agent(python: Path, case: LibraryCase, url: str, home: Path) -> dict[str
 
 
 def as_seen(row: dict[str, Any], of: dict[str, Any]) -> dict[str, Any]:
-    """A message of the store in the form in which the agent prints `of`."""
+    """Return a message of the store in the format in which the agent prints `of`."""
     found = {"role": row["role"], "text": row["content"] or ""}
     if row["role"] == "assistant":
         found["calls"] = [[c["id"], c["name"], json.loads(c["arguments"])]
@@ -157,7 +158,8 @@ def assert_same(rows: list[dict[str, Any]], seen: list[dict[str, Any]]) -> None:
 async def test_the_transcript_is_what_the_agent_saw(
     raw: Bench, case: LibraryCase, python: Path, tmp_path: Path
 ) -> None:
-    """Every message once; every call's prompt comes back whole; calls are numbered."""
+    """Every message is stored once, every call's prompt is returned whole, and calls are
+    numbered."""
     raw.engine.reply = every_protocol(case.turns)
     url = f"http://127.0.0.1:{raw.gateway.server.port}"
     seen = await asyncio.to_thread(run_agent, python, case, url, tmp_path)

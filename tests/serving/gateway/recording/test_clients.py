@@ -1,7 +1,8 @@
-"""The transcript is what the client saw: real client libraries, every protocol, with tools.
+"""Tests that the transcript equals the conversation of the client, with real client libraries and
+every protocol, with tools.
 
-Each agent sends its whole conversation again with every call, in the form in which its library gave
-it: with other spaces, nulls and lists of parts. No message may be stored twice.
+Each agent sends its whole conversation again with every call, in the format of its library: with
+other spaces, nulls and lists of parts. No message may be stored twice.
 """
 
 import asyncio
@@ -29,7 +30,7 @@ def again(arguments: Any) -> str:
 
 
 def chat_agent(url: str, stream: bool) -> Seen:
-    """OpenAI's chat; the answer is sent back as the library dumps it."""
+    """Run an agent with OpenAI's chat; the response is sent back as the library serialises it."""
     history: Any = [{"role": "system", "content": SYSTEM}, {"role": "user", "content": QUESTION}]
     seen: Seen = []
     with OpenAI(base_url=f"{url}/v1", api_key="none", max_retries=0) as client:
@@ -57,7 +58,7 @@ def _called(calls: Any) -> list[Any]:
 
 
 def claude_agent(url: str, stream: bool) -> Seen:
-    """Anthropic's messages; the mark for the cache moves with every call."""
+    """Run an agent with Anthropic's messages; the cache marker moves with every call."""
     history: list[Any] = []
     given: Any = QUESTION
     seen: Seen = []
@@ -83,7 +84,8 @@ def claude_agent(url: str, stream: bool) -> Seen:
 
 
 def responses_agent(url: str, stream: bool, kept: bool = False) -> Seen:
-    """The Responses API, with all items sent again or, if `kept`, with the id of the last."""
+    """Run an agent with the Responses API, with all items sent again or, if `kept`, with the id of
+    the last response."""
     history: list[Any] = [{"role": "user", "content": QUESTION}]
     seen: Seen = []
     more: dict[str, Any] = {}
@@ -129,7 +131,8 @@ AGENTS: list[tuple[Agent, Callable[[], Any]]] = [
 async def test_the_transcript_is_what_the_client_saw(
     raw: Bench, agent: Agent, engine: Callable[[], Any], stream: bool
 ) -> None:
-    """Five messages, each once; each call's prompt comes back whole; calls are numbered."""
+    """Five messages are stored once each, each call's prompt is returned whole, and calls are
+    numbered."""
     raw.engine.reply = engine()
     url = f"http://127.0.0.1:{raw.gateway.server.port}/p/agent"
     seen = await asyncio.to_thread(agent, url, stream)

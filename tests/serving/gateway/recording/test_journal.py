@@ -1,6 +1,6 @@
-"""Programs outlive their gateway: what a kill costs, and what it does not.
+"""Tests that programs survive a restart of their gateway, and of the losses of a kill.
 
-Reference bug 20: state in memory only, a restart loses all programs.
+Reference bug 20: the state is in memory only, and a restart loses all programs.
 """
 
 import asyncio
@@ -62,7 +62,8 @@ def test_what_was_noted_is_read_again(path: Path) -> None:
 
 @pytest.mark.parametrize("torn", [b'["", "b", "e", 1', b'["", "b"', b"\x00\x00", b"[1]\n", b"3\n"])
 def test_a_torn_line_costs_itself_only(path: Path, torn: bytes) -> None:
-    """A kill amid a write, a full disk; and the next gateway writes on behind it."""
+    """The causes are a kill during a write and a full disk; the next gateway continues the file
+    after the line."""
     for name in ("a", "c"):
         journal = Journal(path)
         journal.note("", program(name))
@@ -75,7 +76,8 @@ def test_a_torn_line_costs_itself_only(path: Path, torn: bytes) -> None:
 async def test_what_is_shortened_keeps_the_living(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """When the file has grown far beyond them; what comes after goes behind them."""
+    """The journal is compacted when it has grown far beyond the running programs; later lines are
+    appended."""
     monkeypatch.setattr(journals, "REWRITE_LINES", 100)
     ledger = Ledger()
     ledger.programs = {name: program(name) for name in "abc"}
@@ -99,7 +101,7 @@ async def test_what_is_shortened_keeps_the_living(
 async def test_a_journal_that_grew_before_is_shortened_too(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What earlier gateways wrote counts; a closed one is left alone."""
+    """Lines of earlier gateways count; a closed journal is not changed."""
     monkeypatch.setattr(journals, "REWRITE_LINES", 100)
     for _ in range(2):
         journal = Journal(path)
@@ -115,7 +117,7 @@ async def test_a_journal_that_grew_before_is_shortened_too(
 
 @pytest.mark.usefixtures("uncollected")
 async def test_tens_of_thousands_of_programs_do_not_hold_the_loop(path: Path) -> None:
-    """Regression: the loop wrote a line for each of them, which took a third of a second."""
+    """Regression: the event loop wrote a line for each of them, which took a third of a second."""
     ledger = Ledger()
     ledger.programs = {str(number): program(str(number)) for number in range(20_000)}
     journal = Journal(path)
@@ -158,7 +160,8 @@ def test_a_line_that_a_full_disk_cut_off_costs_itself_only(
 
 
 def test_a_program_is_restored_once() -> None:
-    """With its engine; one that was released since does not come back with the next engine."""
+    """A program is restored with its engine; one that was released since is not restored with the
+    next engine."""
     living: LivingPrograms = {
         ("", "a"): ProgramState("e", 150, 3, "mine"),
         ("", "b"): ProgramState("gone", 1, 1),
@@ -175,7 +178,8 @@ def test_a_program_is_restored_once() -> None:
 
 
 async def test_programs_of_two_engines_find_theirs_again(make_raw: MakeRaw, path: Path) -> None:
-    """A prefix lies where it lay; nothing is booked for who does not come back."""
+    """A program returns to the engine with its prefix; nothing is booked for a program that does
+    not return."""
     journal = Journal(path)
     for number in (1, 2):
         known = program(f"p{number}")
@@ -222,8 +226,8 @@ async def gateway_process(home: Path, engine: str, port: int) -> AsyncIterator[A
 
 
 def test_lines_taken_before_the_close_come_before_its_own_and_once(tmp_path: Path) -> None:
-    """The thread that should write them may be late: then a release would be undone at the next
-    start by an older line, or its file be another's by then."""
+    """The writing thread may be late: an older line would then undo a release at the next start, or
+    the file could belong to another gateway by then."""
     journal = Journal(tmp_path / "programs.jsonl")
     journal.note("", Program("first", 0.0))
     taken = journal.take()
@@ -252,8 +256,8 @@ async def eventually(client: aiohttp.ClientSession, **expected: Any) -> None:
 
 @pytest.mark.slow
 async def test_a_gateway_that_is_killed_knows_its_programs_again(tmp_path: Path) -> None:
-    """kill -9 with a call held and one running: their clients see a connection that broke, and may
-    try again; the programs and what they hold are known; nothing stays booked forever."""
+    """kill -9 with one call held and one running: their clients get a broken connection and may
+    retry, the programs and their held tokens are known, and nothing stays booked forever."""
     port, gate = claim_port(None), asyncio.Event()
 
     async def reply(asked: ReceivedRequest, wire: Wire) -> None:

@@ -1,6 +1,7 @@
-"""The command `mini` through the gateway: its attempt, and the trajectory that it saved itself.
+"""Tests of the command `mini` through the gateway: its attempt, and the trajectory that it saved
+itself.
 
-Its Python is found as that of the agent libraries is; absent, the test is skipped.
+Its Python is that of the agent libraries; without it, the test is skipped.
 """
 
 import asyncio
@@ -32,7 +33,7 @@ SETTINGS |= {"MSWEA_MODEL_RETRY_STOP_AFTER_ATTEMPT": "1", "OPENAI_API_KEY": "non
 
 @pytest.fixture
 def python() -> Path:
-    """The Python that has mini-swe-agent; skips the test where there is none."""
+    """Return the Python that has mini-swe-agent; skip the test if there is none."""
     usual = PROJECT / ".venv-harnesses" / "agents" / "bin" / "python"
     path = Path(os.environ.get("TUTTI_HARNESS_AGENTS", usual))
     if not path.is_file():
@@ -54,7 +55,7 @@ def scripted(commands: Iterator[str]) -> Any:
 
 
 def run_mini(python: Path, url: str, work: Path) -> Path:
-    """Run the command in a folder; returns the trajectory that it saved."""
+    """Run the command in a folder and return the trajectory that it saved."""
     (work / "numbers.txt").write_text("1\n2\n39\n")
     saved = work / "sum-1.traj.json"
     command = [str(python), "-m", "minisweagent.run.mini", "-m", "openai/m", "-c", "mini.yaml"]

@@ -1,4 +1,4 @@
-"""Programs that come by base URL are attempts: once each, whatever ends them."""
+"""Tests that programs identified by base URL become attempts, once each, for any kind of end."""
 
 import asyncio
 import json
@@ -30,7 +30,8 @@ from attempts order by attempt_id
 
 
 async def test_a_released_program_is_an_attempt(make_bench: MakeBench) -> None:
-    """Named by the path alone; its calls, its messages and its attempt have one id and one cell."""
+    """The program is identified by the path alone; its calls, messages and attempt have one id and
+    one cell."""
     bench = await make_bench(name="mine")
     for text in ("a", "b"):
         messages = [{"role": "user", "content": text}]
@@ -86,7 +87,7 @@ async def test_the_status_is_its_last_calls(
 
 
 async def test_tool_calls_and_the_last_words_are_kept(make_bench: MakeBench) -> None:
-    """Of the agent's calls; a judge that asks by the same id only costs."""
+    """Both come from the agent's calls; a judge with the same id only adds cost."""
     bench = await make_bench(name="mine")
     tool = {"id": "c1", "type": "function", "function": {"name": "add", "arguments": "{}"}}
 
@@ -106,8 +107,8 @@ async def test_tool_calls_and_the_last_words_are_kept(make_bench: MakeBench) -> 
 
 
 async def test_who_is_no_program_is_no_attempt(make_bench: MakeBench) -> None:
-    """A call without a name, an attempt of a sweep, a call in a cell, an embedding, and a gateway
-    that was given no name for them."""
+    """Examples are a call without a name, an attempt of a sweep, a call in a cell, an embedding,
+    and a gateway without a name for its programs."""
     bench = await make_bench(name="mine")
     await bench.chat()
     await bench.chat("attempt:1", headers={"X-Tutti-Messages": "kept"})
@@ -146,7 +147,7 @@ async def test_an_attempt_of_that_id_is_not_doubled(make_bench: MakeBench) -> No
 
 
 async def test_a_program_that_comes_again_is_another_attempt(make_bench: MakeBench) -> None:
-    """Of the same program id; each has its own messages from the first on."""
+    """Both attempts have the same program id, and each has its own messages from the first on."""
     bench = await make_bench(name="mine")
     for _ in range(3):
         await bench.chat("p")
@@ -175,7 +176,8 @@ async def test_idle_and_stopped_programs_are_attempts(make_bench: MakeBench, qui
 async def test_programs_that_the_gateway_forgot_are_counted_by_the_store(
     make_bench: MakeBench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Its memory is bounded; a program that comes again is another attempt all the same."""
+    """The gateway's memory is bounded; a program that returns later is nevertheless another
+    attempt."""
     monkeypatch.setattr(programs_module, "MAX_LIVES", 2)
     bench = await make_bench(name="mine")
     for name in ("p", "p", "q", "r", "p", "s", "p"):
@@ -197,7 +199,7 @@ async def test_programs_that_the_gateway_forgot_are_counted_by_the_store(
 async def test_a_catalog_that_is_locked_for_a_moment_costs_no_attempt(
     make_bench: MakeBench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The end of a program is tried again; those of others are not held up by it for good."""
+    """The end of a program is retried and does not block those of other programs for good."""
     bench = await make_bench(name="mine")
     errors = [storage.StoreBusy("locked"), storage.StoreBusy("locked")]
     real = storage.may_end
@@ -243,7 +245,7 @@ async def start(catalog: storage.Catalog) -> AsyncIterator[Start]:
 
 
 def kill(bench: Bench) -> None:
-    """What a kill leaves: committed rows, a lease of a process that is gone, no end."""
+    """Leave the state of a kill: committed rows, a lease of a dead process, no end."""
     programs = bench.gateway.recording.programs
     bench.gateway.recording.catch_up()
     bench.gateway.recorder.flush()
@@ -252,7 +254,8 @@ def kill(bench: Bench) -> None:
 
 
 async def test_what_a_killed_gateway_left_is_recorded_by_the_next(start: Start) -> None:
-    """Void, with what the stored calls took; a program that was released keeps its attempt."""
+    """Programs of the killed gateway are void with the usage of the stored calls; a released
+    program keeps its attempt."""
     first = await start()
     await first.chat("done")
     await first.release("done")
@@ -291,7 +294,7 @@ async def test_a_program_of_the_journal_goes_on(start: Start, tmp_path: Any) -> 
 async def test_a_journal_that_breaks_stops_neither_recording_nor_rounds(
     start: Start, tmp_path: Any, monkeypatch: pytest.MonkeyPatch, quick: None, step: str
 ) -> None:
-    """Whatever it raises: the calls and attempts are stored, and leases end."""
+    """For any exception, calls and attempts are stored, and leases end."""
 
     def broken(*_: Any) -> None:
         raise ValueError("odd")
@@ -324,7 +327,7 @@ async def test_a_name_is_one_gateways(start: Start) -> None:
 async def test_a_gateway_whose_store_is_full_at_its_end_gives_its_name_back(
     start: Start, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It raises, and leaves no name that nobody can take while its process lives."""
+    """The gateway raises, but does not keep its name for the lifetime of its process."""
     first = await start()
     await first.chat("p")
 
@@ -365,7 +368,7 @@ from attempts a left join runs r using (run_id) order by attempt_id
 
 
 async def test_a_gateways_process_is_the_run_of_its_attempts(make_bench: MakeBench) -> None:
-    """One run a process, entered when it starts; no attempt is without one."""
+    """Each process is one run, recorded at its start; every attempt has one."""
     bench = await make_bench(name="mine")
     for name in ("a", "b"):
         await bench.chat(name)

@@ -1,7 +1,8 @@
-"""Exceptions at every step of recording while 500 calls pass: the rows of all others are stored.
+"""Tests of exceptions at every step of recording during 500 calls: the rows of all other calls are
+stored.
 
-Each of the steps, from an ended call to the answer of the database, raises for some calls or some
-programs, for good; or it raises whatever comes by, a few times. Judged by what readers see.
+Each step, from an ended call to the response of the database, raises permanently for some calls or
+some programs, or a few times for any. The result is checked by a reader's queries.
 """
 
 from collections.abc import Callable, Iterator
@@ -46,7 +47,7 @@ Fault = Callable[..., bool]
 def breaks(
     patch: pytest.MonkeyPatch, owner: Any, name: str, is_due: Fault, error: BaseException
 ) -> None:
-    """Make a function raise `error` whenever `is_due` says so of its arguments."""
+    """Make a function raise `error` whenever `is_due` is true for its arguments."""
     real = getattr(owner, name)
 
     def act(*given: Any, **named: Any) -> Any:
@@ -75,7 +76,7 @@ BUSY = storage.StoreBusy("locked")
 
 
 def in_observe(patch: pytest.MonkeyPatch, _: Any) -> None:
-    """After the conversation has given positions to the call's messages."""
+    """Raise after the conversation has assigned positions to the call's messages."""
     current: list[str] = []
     real = Conversation.observe
 
@@ -200,7 +201,7 @@ class Recording:
 
 @pytest.fixture
 def recording(catalog: storage.Catalog) -> Iterator[Recording]:
-    """The recorder of a gateway with a name; its writer commits when it is asked to."""
+    """Yield the recorder of a gateway with a name; its writer commits on request."""
     with BufferedWriter(catalog, commit_s=60) as writer:
         transcripts = Transcripts(catalog.home)
         attempts = ProgramAttempts(catalog, writer, transcripts, "mine", "passthrough")
@@ -214,7 +215,7 @@ def recording(catalog: storage.Catalog) -> Iterator[Recording]:
 def test_a_step_that_raises_for_some_calls_costs_these_alone(
     recording: Recording, monkeypatch: pytest.MonkeyPatch, step: str
 ) -> None:
-    """Every row of the others is stored once, of the same program, too."""
+    """Every row of the other calls is stored once, also those of the same program."""
     COSTS_CALLS[step](monkeypatch, recording.catalog)
     recording.run()
     for _ in range(buffered.TRIES):
@@ -244,7 +245,7 @@ def test_a_step_that_raises_for_some_programs_costs_their_attempts_alone(
 def test_a_step_that_raises_for_a_while_costs_nothing(
     recording: Recording, monkeypatch: pytest.MonkeyPatch, step: str
 ) -> None:
-    """All calls and attempts are there once, in the order in which they ended."""
+    """All calls and attempts are stored once, in the order in which they ended."""
     COSTS_NOTHING[step](monkeypatch, recording.catalog)
     recording.run()
     for _ in range(2 * TIMES):

@@ -1,4 +1,4 @@
-"""Calls become rows at once where that is quick, in each program's order; none is lost."""
+"""Tests that calls become rows quickly, in each program's order, and none is lost."""
 
 import asyncio
 import subprocess
@@ -44,7 +44,7 @@ def recorder_of(
 
 
 def ended(nth: int, messages: Any, answer: str = "", program: str = "agent") -> CallRecord:
-    """A call that was answered in one piece; in many where `answer` has many words."""
+    """Return a call whose response came in one piece, or in many if `answer` has many words."""
     body = {"messages": messages}
     request = CallRequest(
         path=b"/v1/chat/completions",
@@ -73,7 +73,7 @@ def ended(nth: int, messages: Any, answer: str = "", program: str = "agent") -> 
 
 
 class Held(BufferedWriter):
-    """A writer whose thread commits only when the test says so."""
+    """Writer whose thread commits only when the test allows it."""
 
     def __init__(self, catalog: storage.Catalog, **options: Any) -> None:
         self.may_commit = threading.Event()
@@ -96,7 +96,7 @@ def recorded(catalog: storage.Catalog, program: str = "agent") -> list[str]:
 def test_a_quick_call_is_rows_when_it_has_ended(
     catalog: storage.Catalog, writer: Held, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Nothing of it waits for the writer's thread: its body can be forgotten."""
+    """Nothing of it waits for the writer's thread, so its body can be freed."""
     recording = recorder_of(writer, Transcripts(catalog.home), catalog)
     monkeypatch.setattr(writer, "add_made", None)
     recording.keep(ended(1, [said("user", "a")], "b"))
@@ -119,7 +119,8 @@ def test_a_quick_call_is_rows_when_it_has_ended(
 def test_calls_after_one_that_takes_long_keep_its_programs_order(
     catalog: storage.Catalog, writer: Held, second: CallRecord
 ) -> None:
-    """The third prompt repeats what the second call, which is made later, has said: once."""
+    """The third prompt repeats the response of the second call, which is processed later: it is
+    stored once."""
     recording = recorder_of(writer, Transcripts(catalog.home), catalog)
     first = ended(1, [said("user", "a")], "b")
     answer = said("assistant", "d" if not second.streamed else "d" * 2 * MANY_PIECES)
@@ -164,7 +165,8 @@ def test_a_program_that_began_before_asks_the_store_on_the_writers_thread(
 def test_programs_beyond_the_memory_for_messages_are_stored_again_in_full(
     catalog: storage.Catalog, writer: Held, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Programs that never end cannot fill a gateway's memory; nothing of theirs is lost."""
+    """Programs that never end cannot fill a gateway's memory, and none of their messages are
+    lost."""
     size = storage.Conversation("agent").size
     monkeypatch.setattr(transcripts, "MAX_BYTES", 3 * size)
     recording = recorder_of(writer, Transcripts(catalog.home), catalog)
@@ -181,7 +183,7 @@ def test_programs_beyond_the_memory_for_messages_are_stored_again_in_full(
 def test_what_cannot_be_recorded_is_counted_and_costs_no_other(
     catalog: storage.Catalog, writer: Held, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Neither the call, which has ended well, nor the rows beside it."""
+    """Neither the call, which has succeeded, nor the other rows are affected."""
     recording = recorder_of(writer, Transcripts(catalog.home), catalog)
     real = CallRecord.rows
 
@@ -202,7 +204,7 @@ def test_what_cannot_be_recorded_is_counted_and_costs_no_other(
 
 
 def test_a_full_writer_leaves_no_program_waiting(catalog: storage.Catalog) -> None:
-    """What is refused is over: the program's next calls are made at once again."""
+    """A refused call counts as ended: the program's next calls are processed at once again."""
     writer = Held(catalog, max_rows=1)
     with writer:
         recording = recorder_of(writer, Transcripts(catalog.home), catalog)
@@ -218,7 +220,8 @@ def test_a_full_writer_leaves_no_program_waiting(catalog: storage.Catalog) -> No
 def test_a_program_that_begins_while_the_queue_is_full_is_an_attempt_later(
     catalog: storage.Catalog, is_over: bool
 ) -> None:
-    """With its next call or its end; until then it is counted, like the calls that were refused."""
+    """The program becomes an attempt with its next call or its end; until then it is counted like
+    the refused calls."""
     writer = Held(catalog, max_rows=4)
     with writer:
         transcripts = Transcripts(catalog.home)
@@ -297,7 +300,8 @@ async def test_a_call_that_breaks_the_recorder_stops_nothing(
 async def test_ended_calls_are_kept_soon_and_all_of_them_before_a_flush(
     catalog: storage.Catalog, writer: Held
 ) -> None:
-    """Not while an answer waits to be sent; in order; and a flush asks for what is left."""
+    """Ended calls are stored in order, not while a response waits to be sent; a flush stores the
+    rest."""
     recording = recorder_of(writer, Transcripts(catalog.home), catalog)
     kept: list[int | None] = []
     recording.keep = lambda record: kept.append(record.request.step)  # type: ignore

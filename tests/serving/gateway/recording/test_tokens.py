@@ -1,4 +1,5 @@
-"""Token ids of programs whose calls fail, repeat or are answered by others: all are trained."""
+"""Tests of token ids of programs with failed, repeated or auxiliary calls: all are used for
+training."""
 
 import json
 from typing import Any
@@ -13,8 +14,8 @@ ENDS = frozenset([END])
 
 
 class TokenEngine:
-    """An engine whose prompts have an id for a user's message and those of its own answers: two, of
-    which the second is `END`. The calls named in `breaks`, by number, end amid their stream."""
+    """Engine whose prompts have one id per user message and two per own answer, of which the second
+    is `END`. Calls whose numbers are in `breaks` end in the middle of their stream."""
 
     def __init__(self, *breaks: int) -> None:
         self.breaks, self.calls = breaks, 0
@@ -67,7 +68,7 @@ WHOLE = [-1, 0, 0, -1, 1, 1]
 async def test_a_call_that_is_repeated_after_a_broken_stream_is_trained(
     make_bench: MakeBench,
 ) -> None:
-    """The repeated prompt is stored as a reference to the broken call, which is no turn."""
+    """The repeated prompt is stored as a reference to the failed call, which is no turn."""
     bench = await make_bench()
     bench.gateway.record_tokens = True
     bench.engine.reply = TokenEngine(2).reply
@@ -89,7 +90,7 @@ async def test_a_first_call_that_breaks_leaves_the_attempt_whole(make_bench: Mak
 
 
 async def test_a_prompt_that_begins_as_a_judges_did_is_trained(make_bench: MakeBench) -> None:
-    """Judge, user and experts may have the same template; what they say is no turn."""
+    """Judge, user and experts may have the same template; their replies are no turns."""
     bench = await make_bench()
     bench.gateway.record_tokens = True
     bench.engine.reply = TokenEngine().reply
@@ -102,7 +103,7 @@ async def test_a_prompt_that_begins_as_a_judges_did_is_trained(make_bench: MakeB
 async def test_a_program_that_comes_again_refers_to_no_other_attempt(
     make_bench: MakeBench,
 ) -> None:
-    """It is another attempt, which is read without the calls of the one before."""
+    """Such a program is another attempt, which is read without the earlier one's calls."""
     bench = await make_bench(name="mine")
     bench.gateway.record_tokens = True
     bench.engine.reply = TokenEngine().reply

@@ -1,5 +1,5 @@
-"""Small agents, one file a library, that print the conversation as their library keeps it.
+"""Small agents, one file per library, that print the conversation as their library stores it.
 
-Run by the Python of `.venv-harnesses/agents`, which does not have tutti: ``python -m
+They run with the Python of `.venv-harnesses/agents`, which does not have tutti: ``python -m
 tests.serving.gateway.recording.agents.with_openai URL chat-whole chat-streamed``.
 """

@@ -1,4 +1,4 @@
-"""What every agent has: the task, its tools, and the form in which it prints what it saw."""
+"""Shared parts of the agents: the task, its tools, and the printed format of the conversation."""
 
 import json
 import sys
@@ -50,7 +50,7 @@ def said(role: str, text: Any, **more: Any) -> Message:
 
 
 def answered(text: Any, calls: Iterable[tuple[Any, Any, Any]], thought: Any = None) -> Message:
-    """An assistant's message; `calls` are ids, names and arguments, as text or as parsed."""
+    """Return an assistant's message; `calls` are ids, names and arguments, as text or parsed."""
     parsed = [
         [call_id, name, json.loads(given) if isinstance(given, str) else given]
         for call_id, name, given in calls
@@ -63,9 +63,9 @@ def result(call_id: Any, text: Any) -> Message:
 
 
 def main(run: Run) -> None:
-    """Run the agent as each program that the command line names, and print what it saw as JSON.
+    """Run the agent as each program on the command line, and print its conversation as JSON.
 
-    A program is called by its protocol and whether it streams: ``chat-streamed``, ``chat-whole``.
+    A program is named by its protocol and whether it streams: ``chat-streamed``, ``chat-whole``.
     """
     _, url, *programs = sys.argv
     seen = {}

@@ -1,4 +1,4 @@
-"""Anthropic's client and its own loop, the tool runner.
+"""Agent with Anthropic's client and its own loop, the tool runner.
 
 In the protocol `threads` the server keeps the conversation, which is the tool runner's default.
 """

@@ -1,4 +1,4 @@
-"""mini-swe-agent, whose only tool is bash and which does not stream."""
+"""Agent with mini-swe-agent, whose only tool is bash and which does not stream."""
 
 import os
 from typing import Any

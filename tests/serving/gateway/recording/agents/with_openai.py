@@ -1,4 +1,4 @@
-"""OpenAI's client in a loop: chat completions, and the Responses API."""
+"""Agent with OpenAI's client in a loop, for chat completions and the Responses API."""
 
 import json
 from typing import Any
@@ -19,7 +19,8 @@ from tests.serving.gateway.recording.agents.conversation import (
 
 
 def chat(client: OpenAI, stream: bool) -> list[Message]:
-    """Chat completions; each answer is sent back as the library dumps it."""
+    """Run the agent with chat completions; each response is sent back as the library serialises
+    it."""
     tools = [
         {"type": "function", "function": {"name": name, "parameters": schema}}
         for name, schema in SCHEMAS.items()

@@ -1,4 +1,4 @@
-"""Pydantic AI's agent, with its models for the three protocols."""
+"""Agent with Pydantic AI and its models for the three protocols."""
 
 import asyncio
 from collections.abc import AsyncIterable

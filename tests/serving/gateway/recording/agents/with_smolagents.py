@@ -1,4 +1,4 @@
-"""Smolagents' two agents: one calls tools (protocol `chat`), the other writes code (`code`)."""
+"""Agents of Smolagents: one calls tools (protocol `chat`), the other writes code (`code`)."""
 
 from typing import Any
 

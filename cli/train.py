@@ -17,7 +17,7 @@ from tutti.errors import UsageError
 from tutti.tasks import training
 from tutti.tasks.platform import TRAINED_POCKET
 from tutti.tasks.serving import registry
-from tutti.tasks.training import policy
+from tutti.tasks.training import plans, policy
 from tutti.terminal import table
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ def train_plan(
 
     Exit code 1 if something is missing.
     """
-    found = training.plan_job(training.read_any_job(job), models, storage.current_home())
+    found = plans.plan_job(plans.read_any_job(job), models, storage.current_home())
     if as_json:
         typer.echo(json.dumps(found.content))
     else:
@@ -46,7 +46,7 @@ def train_plan(
     return ExitCode.FAILED if found.missing else ExitCode.DONE
 
 
-def _show_plan(found: "training.JobPlan") -> None:
+def _show_plan(found: "plans.JobPlan") -> None:
     console = Console(width=WIDTH, highlight=False)
     console.print(_table(found))
     if not found.missing:
@@ -58,7 +58,7 @@ def _show_plan(found: "training.JobPlan") -> None:
         console.print(Padding(escape(each.todo), (0, 0, 0, 4)))
 
 
-def _table(found: "training.JobPlan") -> "Table":
+def _table(found: "plans.JobPlan") -> "Table":
     rows, before = [], ""
     for fact in found.facts:
         part = "" if fact.part == before else fact.part

@@ -36,14 +36,14 @@ if TYPE_CHECKING:
     from tutti.storage.base.outcomes import http_error as http_error
     from tutti.storage.catalog import Catalog as Catalog
     from tutti.storage.catalog import open_catalog as open_catalog
-    from tutti.storage.catalog.leases import Holder as Holder
-    from tutti.storage.catalog.leases import Lease as Lease
-    from tutti.storage.catalog.leases import Renewals as Renewals
-    from tutti.storage.catalog.leases import check_lease as check_lease
-    from tutti.storage.catalog.leases import held as held
-    from tutti.storage.catalog.leases import holder_of as holder_of
-    from tutti.storage.catalog.leases import start_ticks as start_ticks
-    from tutti.storage.catalog.leases import this_host as this_host
+    from tutti.storage.catalog.leasing import Holder as Holder
+    from tutti.storage.catalog.leasing import Lease as Lease
+    from tutti.storage.catalog.leasing import Renewals as Renewals
+    from tutti.storage.catalog.leasing import check_lease as check_lease
+    from tutti.storage.catalog.leasing import held as held
+    from tutti.storage.catalog.leasing import holder_of as holder_of
+    from tutti.storage.catalog.leasing import start_ticks as start_ticks
+    from tutti.storage.catalog.leasing import this_host as this_host
     from tutti.storage.programs.states import begin_program as begin_program
     from tutti.storage.programs.states import end_program as end_program
     from tutti.storage.programs.states import known_programs as known_programs

@@ -31,7 +31,7 @@ from bench.scheduling.peers import PeerMissing, Peers
 from tutti import storage
 from tutti.storage import Catalog
 from tutti.storage import catalog as cat
-from tutti.storage.catalog import leases
+from tutti.storage.catalog import leasing as leases
 from tutti.tasks.agents.models.prompts import opening
 from tutti.tasks.benchmarks import benchmark_named
 from tutti.tasks.platform.project import PROJECT

@@ -20,7 +20,8 @@ from tutti.cli.base.verbs import AsJson, ModelsFile, verb
 from tutti.tasks import serving
 from tutti.tasks.serving import engines as own_engines
 from tutti.tasks.serving import gateway as gateways
-from tutti.tasks.serving import processes, registry
+from tutti.tasks.serving import processes
+from tutti.tasks.serving import registry as models
 from tutti.tasks.serving.gateway import GatewaySettings
 
 GUIDE = """\
@@ -87,7 +88,7 @@ def _set_up(
     if not urls and not names:
         raise UsageError("name what to stand before: --engine URL, or --model NAME")
     endpoints, engines = gateways.read_engines(urls), list[own_engines.Engine]()
-    picked = registry.pick_models(registry, names)
+    picked = models.pick_models(registry, names)
     recorded = {name for name, model in picked.items() if model.record_tokens}
     if recorded and (urls or len(recorded) < len(picked)):
         raise UsageError(
@@ -120,7 +121,7 @@ def _set_up(
 
 
 def _endpoint(
-    name: str, model: "registry.Model", registry: Path, engine: "own_engines.Engine | None" = None
+    name: str, model: "models.Model", registry: Path, engine: "own_engines.Engine | None" = None
 ) -> "gateways.EndpointConfig":
     """A registry's model as the gateway takes it. Raises UsageError."""
     from pydantic import ValidationError

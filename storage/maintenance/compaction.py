@@ -21,7 +21,7 @@ from tutti.storage import catalog as cat
 from tutti.storage.base.columns import PARTITION, SCHEMA_VERSION, SORTED_BY
 from tutti.storage.base.errors import PartDamaged, StoreError
 from tutti.storage.base.home import Home, LocalFiles, files_of
-from tutti.storage.catalog.leases import Lease, check_lease, held
+from tutti.storage.catalog.leasing import Lease, check_lease, held
 from tutti.storage.read.readers import MEND, REPLACED_FOLDER, read_whole, without_readers
 from tutti.storage.write.encode import TABLES
 from tutti.storage.write.writer import rows_by_sweep, settle, write_part

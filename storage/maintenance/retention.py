@@ -15,7 +15,7 @@ import sqlalchemy as sa
 from tutti.storage import catalog as cat
 from tutti.storage.base.clock import aware
 from tutti.storage.base.errors import StoreBusy, StoreError
-from tutti.storage.catalog.leases import check_lease, held
+from tutti.storage.catalog.leasing import check_lease, held
 from tutti.storage.maintenance.compaction import set_replaced_aside
 
 SPAN = ("started_at", "ended_at")

@@ -9,7 +9,7 @@ import sqlalchemy as sa
 
 from tutti.storage import catalog as cat
 from tutti.storage.base.lineage import artifact_id
-from tutti.storage.catalog.leases import holder_of
+from tutti.storage.catalog.leasing import holder_of
 from tutti.storage.programs.tally import (
     BENCHMARK,
     WORKER_LOST,

@@ -18,7 +18,7 @@ import pyarrow as pa
 
 from tutti.storage.base.errors import PERMANENT, CommitUncertain, LeaseLost, StoreError, StoreFull
 from tutti.storage.catalog import Catalog
-from tutti.storage.catalog.leases import Lease
+from tutti.storage.catalog.leasing import Lease
 from tutti.storage.write.batch import (
     NOTHING,
     Entry,

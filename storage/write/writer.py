@@ -24,7 +24,7 @@ from tutti.storage.base.clock import now
 from tutti.storage.base.columns import LOOKED_UP, PARTITION, PARTITIONED, SCHEMA_VERSION
 from tutti.storage.base.errors import CommitUncertain, StoreError
 from tutti.storage.base.home import Home, files_of
-from tutti.storage.catalog.leases import Lease, check_lease
+from tutti.storage.catalog.leasing import Lease, check_lease
 from tutti.storage.write.encode import TABLES, Rows, to_arrow
 
 # Arrow memory of a row group: what reading one row may have to decompress

@@ -16,7 +16,7 @@ import sqlalchemy as sa
 from tests.ports import free_ports
 from tutti import storage
 from tutti.storage import catalog as cat
-from tutti.storage.catalog.leases import start_ticks
+from tutti.storage.catalog.leasing import start_ticks
 from tutti.tasks.platform.project import PROJECT
 from tutti.tasks.serving.errors import PortTaken, ServingError
 from tutti.tasks.serving.processes.process import TOKEN, Child, claim_port, reap_stale

@@ -30,7 +30,7 @@ import sqlalchemy as sa
 
 from tutti import storage
 from tutti.storage import catalog as cat
-from tutti.storage.catalog import leases
+from tutti.storage.catalog import leasing as leases
 from tutti.storage.maintenance import compact, verify
 
 Say = Callable[..., None]

@@ -14,7 +14,7 @@ import sqlalchemy as sa
 
 from tutti import storage
 from tutti.storage import catalog as cat
-from tutti.storage.catalog import leases
+from tutti.storage.catalog import leasing as leases
 from tutti.storage.catalog.store import database_now
 
 OTHER_HOST = json.dumps({"host": "elsewhere/1234", "pid": os.getpid(), "start_ticks": 1})

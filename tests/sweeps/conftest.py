@@ -18,7 +18,7 @@ from aiohttp.test_utils import TestServer
 from tests.serving.conftest import ADMIN, running
 from tests.serving.engine_double import EngineDouble, completion
 from tutti import storage
-from tutti.storage.catalog import leases
+from tutti.storage.catalog import leasing as leases
 from tutti.tasks.agents import opening
 from tutti.tasks.benchmarks import benchmark_named
 from tutti.tasks.serving import EngineFailed

@@ -279,7 +279,7 @@ def test_a_child_whose_leases_are_not_renewed_is_ended(
         with Child("user", ["sleep", "1000"], {}, catalog, lease) as child:
             threading.Event().wait(3.5)
             assert child.poll() is None, "it is renewed"
-            monkeypatch.setattr("tutti.storage.catalog.leases.renew", fail)
+            monkeypatch.setattr("tutti.storage.catalog.leasing.renew", fail)
             deadline = time.monotonic() + 60
             while child.poll() is None:
                 assert time.monotonic() < deadline

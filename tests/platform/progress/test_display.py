@@ -7,7 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.console import Console
 
-from tutti.tasks.platform.progress.display import StageProgress, SweepProgress
+from tutti.tasks.platform.progress.display import StageProgress
+from tutti.tasks.sweeps.run.progress import SweepProgress
 
 
 class Clock:

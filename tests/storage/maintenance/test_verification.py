@@ -17,7 +17,7 @@ import sqlalchemy as sa
 from tutti import storage
 from tutti.storage import catalog as cat
 from tutti.storage.base import home
-from tutti.storage.catalog import leases
+from tutti.storage.catalog import leasing as leases
 from tutti.storage.maintenance import compact, verification, verify
 from tutti.storage.programs.states import begin_program
 from tutti.storage.programs.tally import ProgramCell

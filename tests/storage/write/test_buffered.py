@@ -16,7 +16,7 @@ from tutti import storage
 from tutti.storage import BufferedWriter, Group
 from tutti.storage import catalog as cat
 from tutti.storage.base.home import LocalFiles
-from tutti.storage.catalog import leases
+from tutti.storage.catalog import leasing as leases
 from tutti.storage.write import buffered
 from tutti.storage.write import writer as writer_module
 from tutti.storage.write.writer import commit_tables, write_part

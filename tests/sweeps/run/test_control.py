@@ -13,7 +13,8 @@ from tests.serving.engine_double import completion
 from tests.sweeps.conftest import SUITE, Sweep, plan_of
 from tutti.storage import Cost, LeaseLost, StoreBusy
 from tutti.storage import catalog as cat
-from tutti.storage.catalog import CellReason, leases
+from tutti.storage.catalog import CellReason
+from tutti.storage.catalog import leasing as leases
 from tutti.tasks.serving import EngineFailed
 from tutti.tasks.sweeps.plan.enter import enter_plan
 from tutti.tasks.sweeps.plan.missing import EndReason, missing_cells

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from tests.sweeps.conftest import SUITE, Sweep, make_tasks, plan_of
-from tutti.storage.catalog import leases
+from tutti.storage.catalog import leasing as leases
 from tutti.tasks.sweeps.plan.plan import Sample
 from tutti.tasks.sweeps.run.failures import LateAttempts
 from tutti.tasks.sweeps.run.runner import run_cell

@@ -14,7 +14,7 @@ from tests.sweeps.conftest import SUITE, Sweep, plan_of
 from tutti import storage
 from tutti.storage import artifact_id
 from tutti.storage import catalog as cat
-from tutti.storage.catalog import leases
+from tutti.storage.catalog import leasing as leases
 from tutti.tasks.serving import EngineFailed
 
 COUNTED = "status in ('ok', 'limit', 'model_error')"

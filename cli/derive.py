@@ -1,6 +1,6 @@
-"""``tutti derive``: of a task set, one with preferences or labels; of the store, profiles.
+"""``tutti derive``: task sets with preferences or labels, or profiles of the store's runs.
 
-In: the verb's flags. Out: the new set's id, its counts and what each gate dropped; or the files of
+In: the verb's flags. Out: the new set's id, its counts and the drops of each gate; or the files of
 a profile.
 """
 
@@ -23,7 +23,7 @@ BY_TEACHER = "teacher"
 
 @dataclass(frozen=True, kw_only=True)
 class DeriveFlags:
-    """The flags of how it is derived; each has the name of a field of the requests."""
+    """The flags of the derivation; each has the name of a field of the requests."""
 
     seed: Annotated[
         int | None, typer.Option(help="of --preferences: decides what is drawn (0)")

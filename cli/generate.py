@@ -25,7 +25,7 @@ CONCURRENCY = 32
 
 @dataclass(frozen=True, kw_only=True)
 class RowFlags:
-    """The flags of what is generated; each has the name of a field of `GenerateRequest`."""
+    """The flags of the rows to generate; each has the name of a field of `GenerateRequest`."""
 
     samples: Annotated[
         int | None,
@@ -86,7 +86,7 @@ def generate(
     """Generate a model's replies to the rows of a file; nothing is scored.
 
     OUT/output-rs{S}.jsonl has each row with its reply. The same command resumes and adds seeds.
-    Exit code 5 if a file is not whole.
+    Exit code 5 if a file is incomplete.
     """
     suites.checked_reasoning(calls.get("reasoning"))
     settings: dict[str, Any] = calls | endpoint | budget | {"registry": models}

@@ -75,7 +75,7 @@ def serve(
 
 
 def minutes_of(text: str) -> float:
-    """A time such as ``90s``, ``30m`` or ``2h`` in minutes. Raises UsageError."""
+    """Convert a time such as ``90s``, ``30m`` or ``2h`` to minutes. Raises UsageError."""
     found = re.fullmatch(r"(\d+(?:\.\d+)?)([smh])", text)
     if found is None or not float(found[1]):
         raise UsageError(f"{text!r}: a time is a number and s, m or h, as 30m")

@@ -1,6 +1,6 @@
 """``tutti synth``: task sets, over the standard library or of a domain.
 
-In: the verb's flags. Out: the task set's id, its counts and what each gate dropped.
+In: the verb's flags. Out: the task set's id, its counts and the drops of each gate.
 """
 
 import asyncio
@@ -34,7 +34,7 @@ FILTERS = {
 
 @dataclass(frozen=True, kw_only=True)
 class SizeFlags:
-    """The flags of how much is made."""
+    """The flags of the set's size."""
 
     size: Annotated[
         int | None, typer.Option(help=f"tasks that pass every gate (200; {OF_DOMAINS})")
@@ -65,7 +65,7 @@ class LibraryFlags:
 
 @dataclass(frozen=True, kw_only=True)
 class KeepFlags:
-    """The flags of a stored set."""
+    """The flags for selecting tasks of a stored set."""
 
     pass_rate: Annotated[
         str,
@@ -127,7 +127,7 @@ def synth(
     models: ModelsFile,
     as_json: AsJson = False,
 ) -> None:
-    """Synthesize a task set: candidates are shown to gates, and each reject has its reason."""
+    """Synthesize a task set: gates judge candidates, and each reject has its reason."""
     if list_domains:
         typer.echo(_listed(as_json))
         return
@@ -146,7 +146,7 @@ def synth(
 
 
 def _request(what: str, flags: dict[str, Any]) -> Any:
-    """The request for `what` by the given flags. Raises UsageError, and ValidationError."""
+    """Return the request for `what` by the given flags. Raises UsageError, and ValidationError."""
     kind: Any
     if "index" in flags:
         if what != STDLIB:
@@ -204,7 +204,7 @@ def _renamed(flags: Mapping[str, Any], names: Mapping[str, str]) -> dict[str, An
 
 
 def make_shown(request: Any, models: Path, as_json: bool) -> str:
-    """Make a request's set; its id, counts and gates for people or programs."""
+    """Make a request's set; return its id, counts and gates as text for people or programs."""
     from tutti.flows.synthesize import synthesize_tasks
 
     made = run_flow(synthesize_tasks, False, as_json, request, models)
@@ -215,7 +215,7 @@ def make_shown(request: Any, models: Path, as_json: bool) -> str:
 
 
 def _planned(request: Any, models: Path) -> "task_sets.SetPlan":
-    """What a request will take. Raises UsageError for one that is not planned."""
+    """Return the plan of a request. Raises UsageError for one without plans."""
     if isinstance(request, synthesis.TeacherSetRequest):
         prices = teachers.prices_of(registry.pick_model(models, request.teacher))
         return teachers.plan_teacher(request, prices, request.concurrency)

@@ -1,4 +1,4 @@
-"""`tutti train`: what a job would do and need, the pocket model, and fine-tuning on recordings."""
+"""`tutti train`: the plan of a job, the pocket model, and fine-tuning on recordings."""
 
 import json
 from pathlib import Path
@@ -34,7 +34,7 @@ def train_plan(
     models: ModelsFile,
     as_json: AsJson = False,
 ) -> ExitCode:
-    """Show what a training would do and need, and what is missing here. Starts nothing.
+    """Show the plan and the requirements of a training, and what is missing here. Starts nothing.
 
     Exit code 1 if something is missing.
     """

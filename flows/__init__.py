@@ -1,1 +1,1 @@
-"""The flows: one file a flow, the order of stages and nothing else."""
+"""The flows: one file per flow, with only the order of stages."""

@@ -42,8 +42,8 @@ async def demo(parameters: DemoParameters = DemoParameters(), models: Path = MOD
     """Run the whole chain on this machine.
 
     Args:
-        parameters: What to measure and for how long to train.
-        models: The model registry file.
+       parameters: The models and tasks to measure, and the training time.
+       models: The model registry file.
 
     Returns the load sweep's id.
     """

@@ -1,4 +1,4 @@
-"""What the demo measures, teaches and says at its end."""
+"""The demo's suites, its training job, and its closing text."""
 
 import os
 import shutil
@@ -19,7 +19,7 @@ CAP = 6  # programs at once under `cap`: about what the pocket engine's KV cache
 
 
 class DemoParameters(Strict):
-    """What the demo measures and for how long it trains."""
+    """The measurements and the training time of the demo."""
 
     concurrency: tuple[int, ...] = Field((2, 8, 16), description="sessions at once, a cell each")
     tasks_per_family: int = Field(40, ge=1, description="test tasks of each family in the sweep")
@@ -87,7 +87,7 @@ def lesson_job(parameters: DemoParameters, rows: Path) -> TrainJob:
 
 
 def closing_words(log: StageLog, seconds: float) -> str:
-    """The times of the stages and three SQL lines worth trying."""
+    """Return the times of the stages and three SQL lines worth trying."""
     tutti = _how_tutti_was_called()
     times = ", ".join(f"{name} {taken:.0f}" for name, taken in log.seconds.items())
     return f"""
@@ -107,7 +107,7 @@ using (attempt_id) where not a.is_right order by a.attempt_id, m.position limit 
 
 
 def _how_tutti_was_called() -> str:
-    """What to type for the next command: `tutti` where the shell finds it, else its path."""
+    """Return the command to type next: `tutti` if the shell finds it, else its path."""
     called = Path(sys.argv[0])
     if called.name != "tutti" or shutil.which("tutti"):
         return "tutti"

@@ -52,11 +52,11 @@ async def find_concurrency(
     """Find the highest concurrency of each policy that meets the objectives.
 
     Args:
-        suite: What to measure; its levels are those that the search asks for.
-        objectives: What to keep, and among which levels.
-        models: The model registry file.
+       suite: The suite to measure; the search chooses its levels.
+       objectives: The limits to meet, and the range of levels.
+       models: The model registry file.
 
-    Returns the sweep's id, and of each policy the answer and its probes. Raises SuiteError for a
+    Returns the sweep's id, and for each policy the answer and its probes. Raises SuiteError for a
     suite of several benchmarks or models.
     """
     if suite.is_grid:
@@ -90,7 +90,7 @@ class _Levels:
     spending: BudgetTracker
 
     async def measure(self, policy: str, level: int, repeats: int, limit_s: float) -> Probe | str:
-        """What a level's cells came to; or why they are not complete."""
+        """Return the measurements of a level's cells; or why they are incomplete."""
         probe = probe_suite(self.suite, policy, level, repeats, limit_s)
         plan = plan_of(probe, self.deployment.config(probe, self.task_set), whole=self.suite)
         await run_plan(plan, self.deployment, self.run, self.spending)
@@ -105,7 +105,7 @@ class _Levels:
 
 
 async def _show(name: str, found: Sequence[SearchOutcome]) -> None:
-    """The answers as a table, with notes; in a flow run as an artifact too."""
+    """Show the answers as a table, with notes; in a flow run as an artifact too."""
     rows, console = concurrency_table(found), Console()
     console.print(table(dict.fromkeys(rows[0], "fold"), (list(row.values()) for row in rows)))
     said = [f"{each.policy}: {line}" for each in found for line in lines_of(each)]

@@ -1,7 +1,7 @@
-"""Replies of a model to the rows of a file: what `tutti generate` does.
+"""Replies of a model to the rows of a file, for `tutti generate`.
 
-In: a request. Out: ``output-rs{S}.jsonl``, and attempts, calls and messages in the store. What the
-store has is not generated again, so the same command resumes after a kill.
+In: a request. Out: ``output-rs{S}.jsonl``, and attempts, calls and messages in the store. Stored
+replies are not generated again, so the same command resumes after a kill.
 """
 
 from dataclasses import dataclass, field
@@ -35,7 +35,7 @@ MOST_CUT = 0.01
 
 @dataclass
 class GenerateResult:
-    """What became of a request."""
+    """The result of a request."""
 
     rows: int
     written: list[Path] = field(default_factory=list)
@@ -48,10 +48,10 @@ class GenerateResult:
 
 
 async def generate_outputs(request: GenerateRequest, concurrency: int) -> GenerateResult:
-    """Generate what is missing, and write and merge what is whole.
+    """Generate the missing replies, and write and merge complete files.
 
     Raises BadRow with file, line and field before anything is served; UsageError for a folder with
-    replies of other settings or a file that is not of these rows; and what `eval_sweep` raises.
+    replies of other settings or a file that is not of these rows; and the errors of `eval_sweep`.
     """
     checked = check_file(request)
     rows = len(checked.task_ids)
@@ -90,7 +90,7 @@ async def _generate(
 
 
 async def _served_model(request: GenerateRequest, result: GenerateResult) -> dict[str, Any]:
-    """The setting `model` of an endpoint; nothing, and a note, if it does not answer."""
+    """Return the setting `model` of an endpoint; nothing, and a note, if it does not answer."""
     assert request.model is not None, "a request that generates names a model"
     try:
         return {"model": await entry_name(request.model, request.settings)}

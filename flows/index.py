@@ -1,7 +1,7 @@
 """The flow `build-index`: an index over documents, with its recall probe.
 
-Run: ``tutti index [FOLDER]``, or from the Prefect UI. An index that exists is reused; a build that
-was interrupted continues where it stopped.
+Run: ``tutti index [FOLDER]``, or from the Prefect UI. An existing index is reused; an interrupted
+build continues where it stopped.
 """
 
 import asyncio
@@ -28,10 +28,10 @@ from tutti.tasks.retrieval import build_index as build
 
 @flow(name="build-index")
 async def build_index(parameters: IndexParameters = DEFAULT_INDEX) -> dict[str, Any]:
-    """Build an index, or find it if it was built before.
+    """Build an index, or reuse an existing one.
 
     Args:
-        parameters: The corpus, the kind of index and the embedder.
+       parameters: The corpus, the kind of index and the embedder.
 
     Returns the index's manifest and its folder.
     """
@@ -47,7 +47,7 @@ async def build_index(parameters: IndexParameters = DEFAULT_INDEX) -> dict[str, 
 async def embed_and_build(
     progress: StageProgress, parameters: IndexParameters, catalog: Catalog
 ) -> Path:
-    """Build the index in a thread; returns its folder."""
+    """Build the index in a thread; return its folder."""
 
     def show(step: str, done: int, total: int) -> None:
         progress.show(done, total, step)

@@ -1,4 +1,4 @@
-"""What the flow `build-index` is asked for: the fields of its form.
+"""The parameters of the flow `build-index`, which are the fields of its form.
 
 In: a corpus, a kind of index, an embedder. Out: `IndexParameters`, checked.
 """
@@ -15,7 +15,7 @@ IMPORTED_TEMPLATE = "{text}"
 
 
 class IndexParameters(Strict):
-    """What to index, and how."""
+    """The corpus and settings of an index."""
 
     corpus: str = Field(
         STDLIB_CORPUS,
@@ -68,7 +68,7 @@ class IndexParameters(Strict):
 
     @property
     def spec(self) -> IndexSpec:
-        """What the index is made with."""
+        """The index's settings for its id."""
         spec = IndexSpec(kind=self.kind, words=self.words, query_template=self.query_template)
         template = STDLIB_TEMPLATE if self.corpus == STDLIB_CORPUS else IMPORTED_TEMPLATE
         if self.template or self.faiss or self.corpus == STDLIB_CORPUS:
@@ -77,7 +77,7 @@ class IndexParameters(Strict):
 
     @property
     def embedder(self) -> EndpointEmbedder | None:
-        """The endpoint's; None is the local one."""
+        """The endpoint's embedder; None for the local one."""
         if not self.embed_url:
             return None
         return EndpointEmbedder(self.embed_url, self.embed_model, self.embed_dimensions)

@@ -1,4 +1,4 @@
-"""The flow `maintenance`: let old sweeps go, compact, verify. Runs with no arguments."""
+"""The flow `maintenance`: remove old sweeps, compact, verify. Runs with no arguments."""
 
 import asyncio
 from dataclasses import asdict
@@ -17,7 +17,7 @@ FINDINGS_SHOWN = 100
 
 
 class MaintenanceParameters(BaseModel, frozen=True):
-    """What to keep in order, and how."""
+    """The parameters of a maintenance run."""
 
     older_than_days: float | None = Field(
         None, ge=0, description="Let go of sweeps last worked on so many days ago; none if empty"
@@ -59,7 +59,7 @@ async def maintenance(
 async def expire_sweeps(
     _: StageProgress, parameters: MaintenanceParameters, catalog: Catalog
 ) -> list[Any]:
-    """Let go of old sweeps, or list them where `dry_run` is set."""
+    """Remove old sweeps, or list them if `dry_run` is set."""
     if parameters.older_than_days is None:
         return []
     age = timedelta(days=parameters.older_than_days)

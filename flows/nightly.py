@@ -1,4 +1,4 @@
-"""The flow `nightly`: the stages of a night file on a schedule, judged against the last good night.
+"""The flow `nightly`: a night file's stages on a schedule, judged against the last accepted night.
 
 Run: on its schedule while `make ui` runs, by its form, or ``tutti sweep run nightly``.
 """
@@ -42,22 +42,22 @@ from tutti.tasks.sweeps.spec import Suite
 async def nightly(
     suite_file: Path = SUITES / "nightly.yaml", models: Path = MODELS, night: date | None = None
 ) -> Any:
-    """Measure what is missing of a night, judge it, and tell.
+    """Measure the missing part of a night, judge it, and notify.
 
     Args:
-        suite_file: A night file, or a suite.
-        models: The model registry file.
-        night: The night's date; left out, the time that the run was planned for says it.
+       suite_file: A night file, or a suite.
+       models: The model registry file.
+       night: The night's date; by default that of the run's scheduled time.
 
-    Returns what the night came to, as `tutti.tasks.nights.notify.night_dict`; of a flow run the
-    state that it ends in. Raises SuiteError and RegistryError where a file is wrong.
+    Returns the night's result, as `tutti.tasks.nights.notify.night_dict`; for a flow run its final
+    state. Raises SuiteError and RegistryError for an invalid file.
     """
     last = await _nights(suite_file, models, night)
     return ended(last) if in_flow_run() else last
 
 
 async def _nights(suite_file: Path, models: Path, night: date | None) -> dict[str, Any]:
-    """The nights that are due; returns the last. Notifies of each once, also of an error."""
+    """Run the nights that are due; return the last. Notifies of each once, also of an error."""
     untold: Night | None = Night(suite_file.stem, night or planned_for().date())
     parameters: dict[str, Any] = {"suite_file": str(suite_file), "models": str(models)}
     parameters |= {"night": None if night is None else night.isoformat()}
@@ -87,7 +87,7 @@ async def _measured(
     notes: Sequence[str],
     run: Run,
 ) -> tuple[Record, Sequence[StageResult]]:
-    """One night from its first sample to its verdict, and what its stages came to."""
+    """Run one night from its first sample to its verdict; return it with the stages' results."""
     catalog, log = run.catalog, run.log
 
     async def measured(suite: Suite) -> str:
@@ -105,7 +105,7 @@ async def _measured(
 async def _published(
     record: Record, results: Sequence[StageResult], notes: Sequence[str], run: Run
 ) -> dict[str, Any]:
-    """Write a night's report and notify, also of a report that cannot be written."""
+    """Write a night's report and notify, even if the report cannot be written."""
     try:
         if record.sweeps:
             title = f"Night {record.night.label}"

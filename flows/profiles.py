@@ -1,4 +1,4 @@
-"""Profiles of measured runs: what models, experts and tools came to. `tutti derive --profile`."""
+"""Profiles of measured runs by model, expert and tool: `tutti derive --profile`."""
 
 from pathlib import Path
 
@@ -15,7 +15,7 @@ from tutti.tasks.synthesis.preferences import (
 
 
 async def write_profiles(request: ProfileRequest, models: Path) -> list[Path]:
-    """Measure, describe and write a profile; returns its files."""
+    """Measure, describe and write a profile; return its files."""
     with open_run("profile", request.model_dump(mode="json")) as run:
         profile = measure_profile(run.catalog.home, request.task_set or None)
         async with serve_teachers(request, models, run.catalog, run.log) as teachers:

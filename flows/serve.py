@@ -1,7 +1,7 @@
 """The flow `serve-models`: models of the registry behind one gateway, for some minutes.
 
-Run: ``tutti serve MODEL`` (until Ctrl-C), or from the Prefect UI. Whatever it starts ends with it:
-engines, the gateway and the search service.
+Run: ``tutti serve MODEL`` (until Ctrl-C), or from the Prefect UI. Everything that it starts ends
+with it: engines, the gateway and the search service.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -31,7 +31,7 @@ from tutti.tasks.sweeps.plan import Deployment, SearchService
 
 
 class ServeParameters(Strict):
-    """Which models to serve, and for how long."""
+    """The models to serve, and for how long."""
 
     models: tuple[str, ...] = Field(
         ("pocket",), min_length=1, description="models of the registry file, by name"
@@ -65,11 +65,11 @@ async def serve_models(parameters: ServeParameters = DEFAULT_SERVICE) -> dict[st
     """Serve models until the time is over, Ctrl-C, or the run is cancelled.
 
     Args:
-        parameters: Which models, for how long, and at which port.
+       parameters: Which models, for how long, and at which port.
 
-    Returns the served name of each, where they were reached, and their answers to the check.
-    Raises RegistryError where a model is unknown or its checkpoint is missing, EngineFailed where
-    an engine does not start or dies, ServingError where a model does not answer the check.
+    Returns the served name of each, their addresses, and their answers to the check. Raises
+    RegistryError if a model is unknown or its checkpoint is missing, EngineFailed if an engine does
+    not start or dies, ServingError if a model does not answer the check.
     """
     entries = pick_models(parameters.registry, tuple(dict.fromkeys(parameters.models)))
     require_engines(entries.values())
@@ -119,6 +119,6 @@ async def keep_serving(
     minutes: float,
     is_busy: Callable[[], bool] | None,
 ) -> None:
-    """Wait. SIGINT and SIGTERM end it, but in a flow run, where Prefect acts on them."""
+    """Wait. SIGINT and SIGTERM end it, except in a flow run, where Prefect handles them."""
     with stop_on_signals(listen=not in_flow_run()) as stopped:
         await serve_for(engines, minutes, stopped, progress.show, is_busy)

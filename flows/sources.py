@@ -1,4 +1,4 @@
-"""The source of a task set with what it needs running: the models it asks, the service it searches.
+"""The source of a task set with the services it needs: the models it calls, the index it searches.
 
 For the flow `synthesize-tasks` and the verb `tutti derive`.
 """
@@ -34,8 +34,8 @@ NOT_ASKED = "nothing asked: the set was there"
 
 @asynccontextmanager
 async def open_source(request: SetRequest, models: Path, run: Run) -> AsyncIterator[Source]:
-    """The source of a request for the block; then what its models were asked is printed. Raises
-    what `serve_teachers` and `source_of` raise."""
+    """Open the source of a request for the block, then print the usage of its models. Raises the
+    errors of `serve_teachers` and `source_of`."""
     if isinstance(request, TaskRequest):
         async with SearchService.open(run.catalog, run.log) as search:
             yield search.source(request)
@@ -55,9 +55,9 @@ async def serve_teachers(
     request: BudgetedRequest, models: Path, catalog: Catalog, log: StageLog
 ) -> AsyncIterator[TeacherPool | None]:
     """Serve a request's models for the block, in their order, behind one gateway that records and
-    prices their calls; None where it asks none.
+    prices their calls; yield None if it needs none.
 
-    Raises RegistryError for an unknown name, and what starting engines and the gateway raises.
+    Raises RegistryError for an unknown name, and the errors of starting engines and the gateway.
     """
     names = request.models_asked
     if not names:

@@ -1,6 +1,6 @@
-"""The flow `eval-sweep`: measure a suite's cells, report them.
+"""The flow `eval-sweep`: measure a suite's cells and report them.
 
-Run: ``tutti sweep run SUITE``, or from the Prefect UI. What was measured before is reused.
+Run: ``tutti sweep run SUITE``, or from the Prefect UI. Existing measurements are reused.
 """
 
 from pathlib import Path
@@ -22,8 +22,8 @@ async def eval_sweep(suite: Suite = DEFAULT_SUITE, models: Path = MODELS) -> str
     """Measure a suite and report it.
 
     Args:
-        suite: What to measure: task set, model, policies, concurrency, repeats.
-        models: The model registry file.
+       suite: Task set, model, policies, concurrency and repeats.
+       models: The model registry file.
 
     Returns the sweep's id.
     """
@@ -39,8 +39,8 @@ async def measure(
     publish: bool = True,
     whole: BudgetTracker | None = None,
 ) -> str:
-    """Measure what is missing of a suite and report it, within `whole`, the spending that it is a
-    part of; returns the sweep's id."""
+    """Measure the missing cells of a suite and report it, within `whole`, the spending that
+    includes this one; return the sweep's id."""
     async with SearchService.of_suites(suite.parts(), run.catalog, run.log) as library:
         sweep_id = await run_suite(suite, models, library, run, whole)
     if publish:

@@ -1,6 +1,6 @@
-"""The flow `synthesize-tasks`: a task set, gated, with its counts.
+"""The flow `synthesize-tasks`: a gated task set and its counts.
 
-Run: ``tutti synth``, or from the Prefect UI. A request that was made before returns the same set.
+Run: ``tutti synth``, or from the Prefect UI. A repeated request returns the same set.
 """
 
 import asyncio

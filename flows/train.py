@@ -32,7 +32,7 @@ from tutti.tasks.training.pocket import POCKET_TASKS, served_from, train_pocket
 
 
 class PocketParameters(Strict):
-    """How the pocket model is trained."""
+    """The training parameters of the pocket model."""
 
     steps: int = Field(2600, ge=1, description="training steps of about 8,000 tokens")
     seed: int = Field(0, description="decides weights and order of the data")
@@ -48,9 +48,9 @@ async def train(
     """Train and measure the pocket model.
 
     Args:
-        parameters: Length and seed of the training.
-        out: Folder of the checkpoint.
-        models: The model registry file; its `pocket` says how the checkpoint is served.
+       parameters: Length and seed of the training.
+       out: Folder of the checkpoint.
+       models: The model registry file; its `pocket` defines how the checkpoint is served.
 
     Returns the card.
     """

@@ -1,7 +1,7 @@
 """The flow `train-policy`: on-policy training, with held-out tasks before and after.
 
 Run: ``tutti train grpo JOB.yaml``, or from the Prefect UI. Rollouts are a suite's attempts: the
-same agents, tools, gateway and engine as in a sweep. A job that was stopped goes on.
+same agents, tools, gateway and engine as in a sweep. A stopped job resumes.
 """
 
 from pathlib import Path
@@ -94,7 +94,7 @@ async def train_policy(job: PolicyJob = POCKET, models: Path = MODELS) -> dict[s
 
 
 def _entries(job: PolicyJob, models: Path) -> dict[str, Model]:
-    """The base's entry, and those of its suite's other models, which no training changes."""
+    """Return the base's entry, and those of its suite's other models, which no training changes."""
     if job.backend_settings:
         raise JobError(
             "backend_settings: are for another trainer; name it: --backend, --write-only"

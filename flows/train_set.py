@@ -1,7 +1,7 @@
 """The flow `train-set`: a query's attempts (or a file's conversations) to a checkpoint.
 
 Run: ``tutti train sft --base pocket --from "select attempt_id from counted where …"``, or from the
-Prefect UI. A job that was stopped goes on; one that has a checkpoint is not run again.
+Prefect UI. A stopped job resumes; one that has a checkpoint does not run again.
 """
 
 import asyncio
@@ -44,11 +44,11 @@ async def train_set(job: TrainJob = SOLVED, models: Path = MODELS) -> dict[str, 
     """Train a checkpoint or an adapter on a frozen training set.
 
     Args:
-        job: Base, data, objective and how it is trained.
-        models: The model registry file, whose entries `base` may name.
+       job: Base, data, objective and training settings.
+       models: The model registry file, whose entries `base` may name.
 
     Returns the checkpoint's id, folder and card. Raises JobError before anything starts, and
-    TrainingFailed with the trainer's words.
+    TrainingFailed with the trainer's message.
     """
     base = await asyncio.to_thread(base_of, job.base, models)  # it may be fetched first
     with open_run("train-set", job.model_dump(mode="json")) as run:
@@ -65,7 +65,7 @@ async def train_set(job: TrainJob = SOLVED, models: Path = MODELS) -> dict[str, 
 async def freeze(
     progress: StageProgress, job: TrainJob, base: tuple[Path, str], run: Run
 ) -> TrainingSet:
-    """Build or find the training set, and show what was left out."""
+    """Build the training set or reuse an existing one, and show what was left out."""
     made = await asyncio.to_thread(frozen_set, job, base[0], run.catalog)
     progress.console.print(_dropped(made))
     return made

@@ -1,7 +1,7 @@
 """The store: Parquet parts, a catalog, and SQL over both.
 
-Knows nothing of Prefect, models or HTTP. `connect()` gives a DuckDB connection with every table.
-Names are loaded when first used: ids alone need neither DuckDB nor SQLAlchemy, and the models
+It is independent of Prefect, models and HTTP. `connect()` gives a DuckDB connection with every
+table. Names are loaded on first use: ids need neither DuckDB nor SQLAlchemy, and the models
 environment, which has neither, uses them too.
 """
 

@@ -1,4 +1,4 @@
-"""How a command ends: the exit code of its result, or one message on stderr for an error.
+"""The end of a command: the exit code of its result, or one message on stderr for an error.
 
 `tutti/errors.py` has the codes, and the tree of errors.
 """
@@ -29,7 +29,7 @@ _NO_ROOM = (errno.ENOSPC, errno.EDQUOT)
 
 
 def code_of(verdicts: Iterable[str]) -> ExitCode:
-    """The exit code of several verdicts: worse if one is, or else inconclusive if one is."""
+    """Return the exit code of several verdicts: worse if one is, or else inconclusive if one is."""
     codes = {VERDICTS[verdict] for verdict in verdicts}
     if ExitCode.WORSE in codes:
         return ExitCode.WORSE
@@ -52,7 +52,7 @@ def guarded(work: Callable[[], Any]) -> Any:
 
 
 def message_of(error: Exception) -> str:
-    """The message for the user; a validation error lists its fields, faults and values."""
+    """Return the message for the user; a validation error lists its fields, faults and values."""
     from pydantic import ValidationError
 
     from tutti.tasks.platform import explain
@@ -67,8 +67,8 @@ def message_of(error: Exception) -> str:
 
 
 def exit_code_of(error: Exception) -> ExitCode | None:
-    """The exit code of an expected error; None for a bug, whose traceback is shown. pydantic and
-    DuckDB are imported here, because most commands never need them."""
+    """Return the exit code of an expected error; None for a bug, whose traceback is shown. pydantic
+    and DuckDB are imported here, because most commands never need them."""
     if isinstance(error, TuttiError):
         return error.exit_code
     if _is_full(error):
@@ -84,5 +84,5 @@ def exit_code_of(error: Exception) -> ExitCode | None:
 
 
 def _is_full(error: Exception) -> bool:
-    """Whether a disk has no room: a state of the machine, not a bug."""
+    """Whether a disk is full, which is a state of the machine and not a bug."""
     return isinstance(error, OSError) and error.errno in _NO_ROOM

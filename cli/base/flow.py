@@ -47,7 +47,7 @@ async def as_flow_run(flow: Any, prefect: bool, *arguments: Any) -> Any:
 
 @contextmanager
 def prefect_server(catalog: "storage.Catalog") -> Iterator[str]:
-    """The API URL of a running server. Starts one if PREFECT_API_URL is not set."""
+    """Provide the API URL of a running server; start one if PREFECT_API_URL is not set."""
     given = os.environ.get("PREFECT_API_URL")
     if given:
         yield given
@@ -78,8 +78,8 @@ def show_result(result: Any, as_json: bool) -> None:
 
 @contextmanager
 def progress_bar(title: str, total: int | None = None) -> Iterator[Callable[[int, int], None]]:
-    """A progress bar on standard error, if that is a terminal; told (done, total). `total` is for
-    work that does not know its own."""
+    """Show a progress bar on standard error, if that is a terminal; call the result with (done,
+    total). `total` is for work that does not know its own."""
     from rich.console import Console
     from rich.progress import Progress
 

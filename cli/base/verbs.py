@@ -1,7 +1,7 @@
-"""Makes a verb of a function: its flags, its errors and its exit code.
+"""Conversion of a function to a verb: its flags, its errors and its exit code.
 
-In: a function whose parameters are flags, dataclasses with a flag a field, or `Flags` of a model's
-fields. Out: what typer takes for a command.
+In: a function whose parameters are flags, dataclasses with one flag per field, or `Flags` of a
+model's fields. Out: a command for typer.
 """
 
 import ast
@@ -46,7 +46,7 @@ class Flags:
 
     @property
     def parameters(self) -> dict[str, inspect.Parameter]:
-        """A parameter for each field, by its name."""
+        """Return a parameter for each field, by its name."""
         described, found = _described_fields(self.model), {}
         for each in self.fields.split():
             name, _, flag = each.partition("=")
@@ -63,7 +63,7 @@ class Flags:
 
 @functools.cache
 def _described_fields(model: str) -> dict[str, tuple[Any, str]]:
-    """Type and help of each field of a model: its `description`, else the text below it."""
+    """Return type and help of each field of a model: its `description`, else the text below it."""
     path, _, name = model.partition(":")
     tree = ast.parse((PACKAGE / path).read_text("utf-8"))
     (body,) = (x.body for x in tree.body if isinstance(x, ast.ClassDef) and x.name == name)
@@ -87,10 +87,10 @@ def _described_fields(model: str) -> dict[str, tuple[Any, str]]:
 
 
 def verb(command: Callable[..., ExitCode | None]) -> Callable[..., None]:
-    """The verb of `command`: an expected error becomes a message and its exit code.
+    """Return the verb of `command`: an expected error becomes a message and its exit code.
 
-    A parameter whose type is a dataclass stands for a flag of each of its fields, and one with
-    `Flags` for those of a model.
+    A parameter whose type is a dataclass becomes a flag for each of its fields, and one with
+    `Flags` flags for those of a model.
     """
     taken = inspect.signature(command).parameters
     groups = {name: each.annotation for name, each in taken.items() if _is_group(each.annotation)}
@@ -112,7 +112,7 @@ def verb(command: Callable[..., ExitCode | None]) -> Callable[..., None]:
 
 
 def verdict(command: Callable[..., ExitCode]) -> Callable[..., None]:
-    """The verb of a command whose exit code is a result: `--exit-zero` makes 0 of it."""
+    """The verb of a command whose exit code is a result, which `--exit-zero` replaces by 0."""
     run = verb(command)
     *flags, last = inspect.signature(run).parameters.values()
     added = last.replace(name="exit_zero", default=False, annotation=ExitZero)
@@ -121,12 +121,12 @@ def verdict(command: Callable[..., ExitCode]) -> Callable[..., None]:
 
 
 def values_of(*groups: Any) -> dict[str, Any]:
-    """The flags of several dataclasses by name."""
+    """Return the flags of several dataclasses by name."""
     return {each.name: getattr(one, each.name) for one in groups for each in fields(one)}
 
 
 def given(*groups: Any) -> dict[str, Any]:
-    """Those of `values_of` that were given: neither None nor empty."""
+    """Return the given ones of `values_of`: neither None nor empty."""
     return {name: value for name, value in values_of(*groups).items() if not _is_empty(value)}
 
 
@@ -135,7 +135,7 @@ def _is_empty(value: Any) -> bool:
 
 
 def group(verbs: Mapping[str, Callable[..., None]], help: str) -> typer.Typer:
-    """The verbs of a group, such as ``tutti sweep``."""
+    """Return the verbs of a group, such as ``tutti sweep``."""
     app = typer.Typer(no_args_is_help=True, help=help)
     for name, command in verbs.items():
         app.command(name)(command)
@@ -151,8 +151,8 @@ def _is_group(annotation: Any) -> bool:
 
 
 def _flags_of(group: Any) -> list[inspect.Parameter]:
-    """A parameter for each field of a dataclass or `Flags`; one with an `OptionInfo` is described
-    by it."""
+    """Return a parameter for each field of a dataclass or `Flags`; one with an `OptionInfo` is
+    described by it."""
     if (model := _of_model(group)) is not None:
         return list(model.parameters.values())
     hints = get_type_hints(group, include_extras=True)
@@ -182,7 +182,7 @@ def _described(field: "Field[Any]", info: OptionInfo) -> Any:
 
 
 def _filled(group: Any, given: dict[str, Any]) -> Any:
-    """The values of a group's flags, which are taken out of `given`."""
+    """Return the values of a group's flags, which are removed from `given`."""
     if (model := _of_model(group)) is not None:
         own = {name: given.pop(name) for name in model.parameters}
         return {name: value for name, value in own.items() if value is not None}

@@ -34,10 +34,10 @@ def arena(
 ) -> ExitCode:
     """Rate sweeps or models by a judge's preferences between their stored answers.
 
-    The judge sees each pair of answers in both orders: two calls a game. Ratings are Bradley and
-    Terry's on the Elo scale with mean 1000; intervals are over tasks. The first trial of each task
-    counts. Games are kept: the same command goes on where it was, and asks nothing twice. Exit
-    code 5 if games have no verdict because the judge failed, or else 4 if the games determine no
+    The judge sees each pair of answers in both orders, which takes two calls per game. Ratings are
+    Bradley and Terry's on the Elo scale with mean 1000; intervals are over tasks. The first trial
+    of each task counts. Games are stored: the same command resumes, and repeats no call. Exit code
+    5 if games have no verdict because the judge failed, or else 4 if the games determine no
     ratings.
     """
     if len(set(sides)) < 2:

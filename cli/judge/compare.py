@@ -66,7 +66,7 @@ def compare(
 def known(
     connection: "DuckDBPyConnection", name: str, side: "analysis.Side | None"
 ) -> "analysis.Side":
-    """The side, if it was found. Raises UsageError, which lists the known sweeps."""
+    """Return the side, if it exists. Raises UsageError, which lists the known sweeps."""
     if side is None:
         rows = connection.execute("select distinct name from sweeps order by name").fetchall()
         there = ", ".join(row[0] for row in rows) or "none yet; `tutti sweep run demo`"
@@ -89,7 +89,6 @@ def _show_comparison(found: "list[analysis.CellComparison]", title: str, margin:
 
 
 def _by_note(notes: Iterable[tuple[str, str]]) -> dict[str, list[str]]:
-    """The set-ups of each note."""
     places: dict[str, list[str]] = {}
     for note, place in notes:
         places.setdefault(note, []).append(place)
@@ -97,7 +96,7 @@ def _by_note(notes: Iterable[tuple[str, str]]) -> dict[str, list[str]]:
 
 
 def _note(row: "analysis.CellComparison") -> str:
-    """The verdict's reason, and what was left out."""
+    """Return the verdict's reason, and what was left out."""
     notes = [f"{row.verdict}: {row.reason}"]
     if row.verdict == "inconclusive" and row.detectable is not None:
         notes.append(f"minimum detectable difference {row.detectable:.3g}")
@@ -183,7 +182,7 @@ def _accept(night: str, why: str, as_json: bool) -> None:
 
 
 def _show_gates(found: "list[analysis.Outcome]") -> None:
-    """For each gate its set-ups with their figures, and the reasons once."""
+    """Print for each gate its set-ups with their figures, and the reasons once."""
     console = Console()
     for gate in dict.fromkeys(str(each.gate) for each in found):
         mine = [each for each in found if str(each.gate) == gate]

@@ -1,4 +1,4 @@
-"""`tutti contamination`: whether texts, such as a training set, hold a benchmark's questions."""
+"""`tutti contamination`: whether texts, such as a training set, contain a benchmark's questions."""
 
 import asyncio
 import json

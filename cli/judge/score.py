@@ -61,7 +61,7 @@ def score(
 
     With --from, the programs of a gateway are scored.
 
-    No model is called but the judge, if one is named. With --labels alone, the newest scores are
+    No model is called except the judge, if one is named. With --labels alone, the newest scores are
     compared with the labels and nothing is re-scored.
 
     Exit code 5 if an attempt could not be scored.

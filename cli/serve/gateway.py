@@ -1,4 +1,4 @@
-"""`tutti gateway`: the program-aware gateway before engines, until Ctrl-C.
+"""`tutti gateway`: the program-aware gateway in front of engines, until Ctrl-C.
 
 In: engines by URL, models of the registry (those with a checkpoint are started first), a policy.
 Out: its address and how an agent uses it. Ctrl-C or SIGTERM ends it and its engines, with code 0.
@@ -65,9 +65,9 @@ def gateway(
     model: ModelNames = None,
     as_json: AsJson = False,
 ) -> None:
-    """Hold, place and record the calls of agents before engines, until Ctrl-C.
+    """Hold, place and record the calls of agents in front of engines, until Ctrl-C.
 
-    Tokens, where it should ask for some: TUTTI_GATEWAY_TOKENS (docs/gateway.md).
+    TUTTI_GATEWAY_TOKENS sets required tokens (docs/gateway.md).
     """
     with gateways.without_pandas(), storage.open_catalog() as catalog:
         try:
@@ -189,7 +189,7 @@ def _described(setup: GatewaySetup, port: int, token: Path | None, as_json: bool
 
 
 async def _watch(engines: list["own_engines.Engine"], gateway: "gateways.Gateway") -> None:
-    """Say which engine died; return never while another can answer. Raises EngineFailed."""
+    """Print which engine died; do not return while another can answer. Raises EngineFailed."""
 
     async def watch(engine: "own_engines.Engine") -> None:
         try:

@@ -1,6 +1,6 @@
-"""`tutti gpus`: the GPUs, and which run holds which.
+"""`tutti gpus`: the GPUs, and the run that holds each.
 
-In: the inventory (docs/gpus.md) and the store. Out: a row a GPU. Nothing is taken or given back.
+In: the inventory (docs/gpus.md) and the store. Out: one row per GPU. Nothing is leased or released.
 """
 
 import json
@@ -22,7 +22,7 @@ COLUMNS = ("gpu", "host", "name", "memory_mb", "state", "run_id", "work", "since
 
 @verb
 def show_gpus(as_json: AsJson = False) -> None:
-    """List the GPUs, and which run holds which since when."""
+    """List the GPUs, with the run that holds each and since when."""
     with storage.open_catalog() as catalog:
         inventory = gpus.read_inventory(catalog.home)
         listed = gpus.list_gpus(catalog, inventory)
@@ -38,8 +38,8 @@ def show_gpus(as_json: AsJson = False) -> None:
 
 
 def told_holders(root: Path) -> str:
-    """Each GPU of this machine and its holder, in words; of a store that is not there yet, only
-    the GPUs. Raises GpuError, StoreError."""
+    """Return each GPU of this machine and its holder, as text; for a store that does not exist yet,
+    only the GPUs. Raises GpuError, StoreError."""
     home = storage.home_at(root)
     inventory = gpus.read_inventory(home)
     if inventory.absent:

@@ -23,7 +23,7 @@ from tutti.tasks.sweeps import plan
 
 @dataclass(frozen=True)
 class Entry:
-    """One model, and what a check of it showed."""
+    """One model, and the results of its check."""
 
     name: str
     model: "registry.Model"
@@ -39,7 +39,7 @@ class Entry:
 
     @property
     def row(self) -> dict[str, Any]:
-        """The entry as JSON; `key` is set, missing, or none if no key is needed."""
+        """Return the entry as JSON; `key` is set, missing, or none if no key is needed."""
         model, key = self.model, "none"
         if model.api_key_env is not None:
             key = "set" if os.environ.get(model.api_key_env, "").strip() else "missing"
@@ -108,7 +108,7 @@ async def _check(entry: Entry) -> tuple[bool, str]:
 
 
 def _engine_found(entry: Entry) -> str:
-    """What serves an entry of weights. Raises ServingError."""
+    """Return the server of an entry with weights. Raises ServingError."""
     with storage.open_catalog() as catalog:
         line = engines.engine_line(entry.name, entry.model, catalog)
     return f"the weights are there; {line}"
@@ -137,8 +137,8 @@ async def _called(entry: Entry) -> Entry:
 
 
 def _verdict(answer: "wire.Answer", served: str, engine: bool) -> tuple[bool, str]:
-    """Whether the model can be called, judging by the endpoint's list of models. Only an engine's
-    list is complete: providers omit aliases and deployments, or have no list."""
+    """Return whether the model can be called, judging by the endpoint's list of models. Only an
+    engine's list is complete: providers omit aliases and deployments, or have no list."""
     if answer.status in (401, 403):
         return False, f"rejects the key (HTTP {answer.status})"
     if answer.status == 404 and not engine:
@@ -156,7 +156,7 @@ def _verdict(answer: "wire.Answer", served: str, engine: bool) -> tuple[bool, st
 
 
 def _text(entry: Entry) -> str:
-    """Two or three short lines; a table would be too wide for most terminals."""
+    """Return two or three short lines; a table would be too wide for most terminals."""
     row, model = entry.row, entry.model
     tools = "tools" if model.tools else "no tools" if model.dialect == "openai" else "tools as text"
     words = [f"dialect {model.dialect}", f"{model.context_tokens:,} tokens", tools]

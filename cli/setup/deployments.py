@@ -2,7 +2,7 @@
 
 In: prefect.yaml, the night file that it names, TUTTI_NOTIFY_BLOCK, this machine's benchmarks,
 models and agents. Out: a file for `prefect deploy`, an automation, and the schemas of the forms.
-Whatever a flow takes stays valid: each choice has a field for another value beside it.
+Every value that a flow accepts stays valid: each choice has a field for another value beside it.
 """
 
 import os
@@ -35,7 +35,7 @@ Ask = Callable[..., Any]
 
 @dataclass(frozen=True)
 class Registration:
-    """What is registered at the server."""
+    """The objects to register at the server."""
 
     file: Path
     names: tuple[str, ...]
@@ -60,7 +60,7 @@ def written(project: Path, folder: Path) -> Registration:
 
 
 def automate(api: str, ask: Ask) -> bool:
-    """Create the automation for nights to look at. Returns whether the server accepted it.
+    """Create the automation for nights that need attention. Return whether the server accepted it.
 
     It notifies by the block that TUTTI_NOTIFY_BLOCK names. Without a block it does nothing until it
     is edited in the UI, and an edited one is kept. Raises UsageError for an unknown block.
@@ -145,14 +145,14 @@ Choices = Mapping[str, Sequence[str]]
 
 
 def choices_here(registry: Path) -> Choices:
-    """The choices of this machine. Raises RegistryError for an invalid registry."""
+    """Return the choices of this machine. Raises RegistryError for an invalid registry."""
     agents = sorted(path.stem for path in (DEPLOYMENTS / "agents").glob("*.yaml"))
     benchmarks, models = tuple(BENCHMARKS), tuple(read_registry(registry))
     return {"benchmarks": benchmarks, "models": models, "agents": agents}
 
 
 def shaped(schema: Mapping[str, Any], choices: Choices) -> Schema:
-    """The schema of a deployment as its form needs it."""
+    """Return the schema of a deployment in the form that its UI form needs."""
     form = deepcopy(dict(schema))
     groups: dict[str, Schema] = form.get("definitions", {})
     for group in (form, *groups.values()):
@@ -182,8 +182,8 @@ class DeploymentForms:
         self._written_at: float | None = None
 
     def follow(self) -> str | None:
-        """Give the forms the choices of now if the registry has changed since the last call.
-        Returns what is wrong, if anything is: the forms then stay as they are."""
+        """Update the forms' choices if the registry has changed since the last call. Return an
+        error, if there is one; the forms then stay as they are."""
         written_at = self.registry.stat().st_mtime if self.registry.is_file() else 0.0
         if written_at == self._written_at:
             return None
@@ -206,7 +206,7 @@ class DeploymentForms:
         return bool(done) and None not in done
 
     def _tried(self, *asked: Any) -> Any:
-        """The server's answer. A server that has just registered deployments refuses some calls."""
+        """The server's answer, with retries, as a newly registered server refuses some calls."""
         for nth in range(FORM_TRIES):
             time.sleep(nth)
             answer = self.ask(*asked)
@@ -228,8 +228,8 @@ def _shape_suite(fields: dict[str, Schema], policy: Schema) -> None:
 
 
 def _without_null(field: Schema) -> Schema:
-    """An optional field as an empty input. The form draws "X or null" as two buttons; the server
-    takes null for a field that has neither a default nor to be given."""
+    """Return an optional field as an empty input. The form draws "X or null" as two buttons; the
+    server accepts null for a field that is neither required nor has a default."""
     match field:
         case {"anyOf": [{"type": _} as given, {"type": "null"}], "default": None, **rest}:
             choices = {"enum": [*given["enum"], None]} if "enum" in given else {}
@@ -238,9 +238,9 @@ def _without_null(field: Schema) -> Schema:
 
 
 def _with_choices(field: Schema, names: Sequence[str], other: str = "another") -> Schema:
-    """The field as a choice of `names`, and beside it as JSON.
+    """Return the field as a choice of `names`, and beside it as JSON.
 
-    The form draws an alternative without a `type` as JSON. With one, it would go back to the first
+    The form draws an alternative without a `type` as JSON. With one, it would return to the first
     alternative of that type at each key.
     """
     if not names:

@@ -49,8 +49,8 @@ print("\\n" + json.dumps([works, fails, cuda]))
 
 
 def ask(command: list[str], bound_s: float) -> tuple[list[str], str]:
-    """The lines a command prints, at least one; or none, and why. Past its bound, the command and
-    what it started are killed."""
+    """Return the lines that a command prints, at least one; or none, and why. When its time is
+    over, the command and its child processes are killed."""
     # It gets no key: then none can be in what it prints.
     env = {name: value for name, value in os.environ.items() if name not in PROVIDER_KEYS}
     env |= {"VLLM_LOGGING_LEVEL": "ERROR", "VLLM_NO_USAGE_STATS": "1"}
@@ -73,8 +73,8 @@ def ask(command: list[str], bound_s: float) -> tuple[list[str], str]:
 
 
 def import_in(python: str, packages: Sequence[str]) -> tuple[str, str, bool]:
-    """Versions of what imports, what does not and why, and whether torch finds CUDA. The imports
-    run in a separate process, which can be stopped; an import in this one cannot."""
+    """Return versions of the importable packages, the others and why, and whether torch has CUDA.
+    The imports run in a separate process, which can be stopped; an import in this one cannot."""
     lines, failure = ask([python, "-c", _IMPORT_SCRIPT, *packages], IMPORT_BOUND_S)
     if failure:
         return "", f"imports failed: {failure}", False
@@ -110,7 +110,7 @@ GRACE_S = 5.0  # a probe that bounds its own command ends it and reports within 
 
 @dataclass(frozen=True)
 class Check:
-    """One row of the report; `required` is whether tutti needs it."""
+    """One row of the report; `required` states whether tutti needs it."""
 
     name: str
     status: Status
@@ -331,7 +331,7 @@ def look_tau2(place: Place) -> Finding:
 
 
 def look_lean(place: Place) -> Finding:
-    """Check that a Lean 4 for proofs is named and runs; not that its project has Mathlib."""
+    """Check that a Lean 4 for proofs is configured and runs; not that its project has Mathlib."""
     from tutti.tasks.scoring import ScorerFailed
     from tutti.tasks.scoring.lean import LEAN_INSTALL, lean_set_up
 
@@ -393,18 +393,18 @@ def render(checks: Sequence[Check]) -> "Table":
 
 
 def as_json(checks: Sequence[Check]) -> list[dict[str, str | bool]]:
-    """The report as JSON objects. `mend` is the former name of `fix`."""
+    """Return the report as JSON objects. `mend` is the former name of `fix`."""
     return [asdict(check) | {"mend": check.fix} for check in checks]
 
 
 def exit_code(checks: Sequence[Check]) -> ExitCode:
-    """Whether something required is missing."""
+    """Return an exit code for whether something required is missing."""
     missing = any(check.required and check.status == "missing" for check in checks)
     return ExitCode.FAILED if missing else ExitCode.DONE
 
 
 def _start(probe: Probe, place: Place) -> tuple[threading.Thread, list[Finding]]:
-    """Start a probe; its finding appears in the list. A daemon: a stuck one must not hold us up."""
+    """Start a probe in a daemon thread, so that a stuck one cannot prevent the exit."""
     findings: list[Finding] = []
 
     def run() -> None:
@@ -420,6 +420,6 @@ def _start(probe: Probe, place: Place) -> tuple[threading.Thread, list[Finding]]
 
 
 def _nearest(path: Path) -> Path:
-    """The path, or the nearest folder above it that exists: what it will be made in."""
+    """Return the path, or the nearest existing folder above it, in which it will be created."""
     tried = (path.absolute(), *path.absolute().parents)
     return next(p for p in tried if os.path.exists(p))  # not Path.exists: raises where not allowed

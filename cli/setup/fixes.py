@@ -1,4 +1,4 @@
-"""The commands that mend an installation: of a checkout by its Makefile, of a wheel by hand.
+"""Commands that repair an installation: of a checkout by its Makefile, of a wheel by hand.
 
 Out: `FIXES`, which `tutti doctor` shows.
 """
@@ -24,7 +24,7 @@ CUDA_PINS = {
 
 @dataclass(frozen=True)
 class Fixes:
-    """The commands that mend a part of the installation; several lines are several commands."""
+    """The commands that repair a part of the installation; several lines are several commands."""
 
     platform: str
     python: str
@@ -34,7 +34,7 @@ class Fixes:
 
 
 def installed_fixes(cuda: bool) -> Fixes:
-    """Those of an installed package, from its pinned versions; for CUDA where it has a driver."""
+    """The fixes for an installed package, by its pinned versions; for CUDA if there is a driver."""
     reinstall = "reinstall tutti's wheel: pip install --force-reinstall tutti-….whl"
     python = f"{MODELS_ENVIRONMENT}/bin/python"
     pins = CUDA_PINS if cuda else CPU_PINS
@@ -49,7 +49,7 @@ def installed_fixes(cuda: bool) -> Fixes:
 
 
 def long_fixes(fixes: Iterable[tuple[str, str]]) -> str:
-    """Those of several commands, by what they fix, to print as they are: no table folds them."""
+    """The fixes with several commands, by subject, as verbatim text that no table folds."""
     return "".join(f"\n{name}:\n\n{fix}\n" for name, fix in fixes if "\n" in fix)
 
 

@@ -132,7 +132,7 @@ def from_reference(model_config: Path | None, tools: Path | None) -> dict[str, s
 
 
 def next_commands(folder: Path, files: Sequence[str]) -> list[str]:
-    """What to run after `tutti init` wrote `files`, from the current folder."""
+    """Return the commands to run after `tutti init` wrote `files`, from the current folder."""
     here = folder.absolute() == Path.cwd()
     named = "" if here else f" --models {shlex.quote(str(folder / REGISTRY))}"
     check = [f"tutti models{named} --check"] if REGISTRY in files else []

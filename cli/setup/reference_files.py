@@ -1,8 +1,8 @@
-"""ToolOrchestra's own settings as tutti's files.
+"""Conversion of ToolOrchestra's own settings to tutti's files.
 
 In: a ``model_config_*.json`` (addresses by model or service) and a ``tools.json`` (experts in prose
-and in a table). Out: the text of a model registry, an agent file and a suite; what their files do
-not say is marked with ``CHECK``.
+and in a table). Out: the text of a model registry, an agent file and a suite; values that their
+files lack are marked with ``CHECK``.
 """
 
 import json
@@ -32,7 +32,7 @@ LINE = re.compile(
 
 @dataclass(frozen=True)
 class Addresses:
-    """What a ``model_config_*.json`` holds."""
+    """The content of a ``model_config_*.json``."""
 
     models: Mapping[str, list[str]]
     """URLs by the name that their clients ask for."""
@@ -42,7 +42,7 @@ class Addresses:
 
     @property
     def benchmark(self) -> str:
-        """FRAMES where its service alone is listed, else HLE."""
+        """FRAMES if only its service is listed, else HLE."""
         only_frames = FRAMES_SERVICE in self.services and HLE_SERVICE not in self.services
         return "frames" if only_frames else "hle"
 
@@ -108,12 +108,12 @@ def registry_text(addresses: Addresses) -> str:
 
 
 def entry_name(served: str) -> str:
-    """The registry's name of a model: the last part of its path."""
+    """Return the registry's name of a model: the last part of its path."""
     return served.rstrip("/").rsplit("/", 1)[-1]
 
 
 def read_tools(path: Path) -> dict[str, dict[str, dict[str, Any]]]:
-    """By tool and expert alias: ``prices``, ``latency_s`` and ``skills`` from a ``tools.json``.
+    """``prices``, ``latency_s`` and ``skills`` by tool and expert alias, from a ``tools.json``.
     Raises UsageError for a tool without a table, and for an alias without a line in it."""
     found: dict[str, dict[str, dict[str, Any]]] = {}
     for place, tool in enumerate(_read_json(path, list)):
@@ -133,7 +133,7 @@ def read_tools(path: Path) -> dict[str, dict[str, dict[str, Any]]]:
 
 
 def _expert(alias: str, line: re.Match[str], said: str) -> dict[str, Any]:
-    """An expert as an agent file states it; its skill is the sentence that begins with its name."""
+    """An expert in an agent file's form; its skill is the sentence that begins with its name."""
     skill = re.search(rf"(?:^|[.\]]\s+){re.escape(alias)}\s+([^|]+?)\.(?=\s|$)", said)
     expert: dict[str, Any] = {
         "prices": {"prompt": float(line["prompt"]), "completion": float(line["completion"])},
@@ -147,9 +147,8 @@ def _expert(alias: str, line: re.Match[str], said: str) -> dict[str, Any]:
 def agent_text(
     tools: Mapping[str, Mapping[str, Mapping[str, Any]]], addresses: Addresses, path: Path
 ) -> str:
-    """An agent file that extends tutti's own of the benchmark by the given experts; an expert that
-    the addresses map gets its model. Raises UsageError for a tool or an alias that it does not
-    have."""
+    """Return an agent file that extends tutti's own of the benchmark by the given experts; an
+    expert that the addresses map gets its model. Raises UsageError for an unknown tool or alias."""
     extended, experts = BASES[addresses.benchmark], addresses.experts
     base = {name: tool.experts for name, tool in read_agent(extended).tools.given()}
     stated: dict[str, Any] = {}
@@ -175,7 +174,7 @@ def agent_text(
 
 
 def suite_text(addresses: Addresses, agent: str) -> str:
-    """A suite with that agent. The orchestrator is the first model of the list."""
+    """Return a suite with that agent. The orchestrator is the first model of the list."""
     models = [entry_name(served) for served in addresses.models] or ["ORCHESTRATOR"]
     benchmark = addresses.benchmark
     service = HLE_SERVICE if benchmark == "hle" else FRAMES_SERVICE

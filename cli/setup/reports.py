@@ -87,7 +87,7 @@ def list_page(folder: Path) -> str:
 
 
 def file_at(folder: Path, address: str) -> Path | None:
-    """The file of a report that an address names; None for anything else."""
+    """Return the file of a report that an address names; None for anything else."""
     named = ADDRESS.fullmatch(address.partition("?")[0])
     if named is None:
         return None
@@ -97,7 +97,7 @@ def file_at(folder: Path, address: str) -> Path | None:
 
 
 def report_server(folder: Path) -> Server:
-    """A server of the reports in `folder`, which does not listen yet."""
+    """Return a server of the reports in `folder`, which does not listen yet."""
 
     def send(exchange: Exchange) -> None:
         address = exchange.target.decode("latin-1")

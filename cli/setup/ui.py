@@ -134,8 +134,8 @@ def _serve(port: int, catalog: Catalog, stack: ExitStack, console: Console) -> N
 
 
 def use_template(pool: str, api: str, ask: Ask) -> bool:
-    """Give a pool of an earlier version its job template; one that has the template's variables,
-    also as somebody has edited it, is left. Returns whether the pool has them."""
+    """Give a pool of an earlier version its job template; one that already has the template's
+    variables, even if edited, is unchanged. Return whether the pool has them."""
     if pool not in TEMPLATES:
         return True
     template = json.loads(TEMPLATES[pool].read_text())
@@ -153,7 +153,7 @@ def _follow(forms: DeploymentForms, console: Console) -> None:
 
 
 def _close_orphans(api: str) -> None:
-    """Mark runs of a killed server as crashed; otherwise they would keep their slots for ever."""
+    """Mark runs of a killed server as crashed; otherwise they would keep their slots forever."""
     open_states = {"type": {"any_": ["PENDING", "RUNNING", "CANCELLING"]}}
     asked = {"flow_runs": {"state": open_states}, "work_pools": {"name": {"any_": list(POOLS)}}}
     message = "`tutti ui` ended during this run; run it again to resume"
@@ -163,7 +163,7 @@ def _close_orphans(api: str) -> None:
 
 
 def _ask(url: str, body: dict[str, Any] | None = None, method: str | None = None) -> Any:
-    """The decoded answer ("" if empty); None for no answer or an error."""
+    """Return the decoded answer ("" if empty); None for no answer or an error."""
     data = None if body is None else json.dumps(body).encode()
     kind = {"Content-Type": "application/json"}
     request = urllib.request.Request(url, data, kind, method=method)

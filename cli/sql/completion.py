@@ -1,7 +1,7 @@
 """Completion at the prompt: tables, columns, macros, functions, SQL, dot commands.
 
-In: the text around the cursor, and the names a connection knows. Out: completions, the columns of
-the statement's tables first.
+In: the text around the cursor, and the names of a connection. Out: completions, the columns of the
+statement's tables first.
 """
 
 import re
@@ -33,7 +33,7 @@ NAMED = re.compile(
 
 
 def without_literals(text: str) -> str:
-    """`text` without its strings, quoted names and comments; an open one stays."""
+    """Return `text` without its strings, quoted names and comments; an open one stays."""
     return LITERAL.sub(lambda match: "''" if match[0][0] == "'" else " ", text)
 
 
@@ -43,7 +43,7 @@ def is_inside_literal(text: str) -> bool:
 
 
 def is_complete(text: str) -> bool:
-    """Whether Enter runs it: a dot command, an empty line, or SQL up to a semicolon."""
+    """Whether Enter runs the text: a dot command, an empty line, or SQL up to a semicolon."""
     bare = without_literals(text + "\n").strip()
     if not bare or bare.startswith(".") or bare in ("exit", "quit"):
         return True
@@ -51,8 +51,8 @@ def is_complete(text: str) -> bool:
 
 
 class Names:
-    """The tables, macros and functions of a connection. The tables that views are made of
-    (`…_schema`) are left out."""
+    """The tables, macros and functions of a connection. The tables behind views (`…_schema`) are
+    left out."""
 
     def __init__(self, connection: duckdb.DuckDBPyConnection) -> None:
         tables: dict[str, list[tuple[str, str]]] = {}
@@ -82,7 +82,7 @@ class Names:
         self._described: dict[str, list[tuple[str, str]]] = {}
 
     def columns(self, name: str) -> list[tuple[str, str]]:
-        """The columns of a table's or a macro's rows; none for any other name."""
+        """Return the columns of a table's or a macro's rows; none for any other name."""
         if name in self.macros and name not in self._described:
             nulls = ", ".join("null" for _ in self.macros[name])
             rows = self._connection.execute(f"describe select * from {name}({nulls})").fetchall()
@@ -91,7 +91,7 @@ class Names:
 
 
 class SqlCompleter(Completer):
-    """Completes from the names that `names()` gives now, and from `commands`' own arguments."""
+    """Completes from the current names in `names()`, and from `commands`' own arguments."""
 
     def __init__(
         self, names: Callable[[], Names], commands: dict[str, Callable[[Names], Iterable[str]]]
@@ -128,7 +128,7 @@ class SqlCompleter(Completer):
 
 
 def _offers(before: str, statement: str, word: str, names: Names) -> Iterator[tuple[str, str]]:
-    """The texts that fit behind `before`, each with a hint, likely ones first."""
+    """Yield the texts that fit after `before`, each with a hint, likely ones first."""
     named = named_in(statement, names)
     if qualifier := re.search(r"(\w+)\.$", before):
         yield from names.columns(named.get(qualifier[1].lower(), qualifier[1].lower()))
@@ -149,7 +149,7 @@ def _offers(before: str, statement: str, word: str, names: Names) -> Iterator[tu
 
 
 def named_in(statement: str, names: Names) -> dict[str, str]:
-    """The tables that a statement names, by their aliases or names."""
+    """Return the tables that a statement names, by their aliases or names."""
     named = {}
     for match in NAMED.finditer(statement):
         table, alias = match[1].lower(), (match[3] or "").lower()

@@ -1,7 +1,7 @@
 """`tutti sql` without a statement: a prompt with history, completion, highlighting and paging.
 
 In: lines at a terminal, SQL or commands that start with a dot. Out: rows, through the user's pager
-when they are longer than the screen, files and messages.
+if they are longer than the screen, files and messages.
 """
 
 import os
@@ -70,7 +70,7 @@ class Shell:
         self.connect()
 
     def connect(self) -> None:
-        """Open the store in its current state; the session's own tables and settings go."""
+        """Open the store in its current state; the session's own tables and settings are lost."""
         self.connection = connect(self.home)
         self.names = Names(self.connection)
         totals = self.connection.execute('select sum("rows")::bigint, count(*) from parts')
@@ -109,7 +109,7 @@ class Shell:
 
 
 def open_prompt(output: str, parameters: dict[str, Any], out: Path | None) -> None:
-    """Read and run until the user leaves. Raises StoreError when the store cannot be opened."""
+    """Read and run until the user leaves. Raises StoreError if the store cannot be opened."""
     with open_catalog() as catalog:
         shell = Shell(catalog.home, output, out, parameters)
     shell.say(f"{shell.summary}. .help for help, Ctrl-D to leave")
@@ -120,7 +120,7 @@ def open_prompt(output: str, parameters: dict[str, Any], out: Path | None) -> No
 def session(
     shell: Shell, input: Input | None = None, output: Output | None = None
 ) -> "PromptSession[str]":
-    """The line editor over `shell`; `input` and `output` are the terminal's when None."""
+    """Return the line editor over `shell`; `input` and `output` are the terminal's if None."""
     keys = KeyBindings()
 
     @keys.add("enter", filter=has_focus(DEFAULT_BUFFER))  # in a search it ends the search
@@ -152,7 +152,7 @@ def session(
 
 
 def talk(shell: Shell, lines: "PromptSession[str]") -> None:
-    """Read a text and run it, until the user leaves."""
+    """Read texts and run them, until the user leaves."""
     while not shell.done:
         try:
             shell.line(lines.prompt().strip())

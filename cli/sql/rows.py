@@ -53,7 +53,7 @@ def interruptible(connection: duckdb.DuckDBPyConnection, work: Callable[[], T]) 
 
 
 class Rows:
-    """The rows of a statement that was executed, with their number so far."""
+    """The rows of an executed statement, with their number so far."""
 
     def __init__(self, cursor: duckdb.DuckDBPyConnection) -> None:
         self.names: list[str] = []
@@ -66,14 +66,14 @@ class Rows:
         self._cursor = cursor
 
     def batches(self) -> Iterator[list[Row]]:
-        """The rows in batches. Raises duckdb.Error, and KeyboardInterrupt for Ctrl-C."""
+        """Yield the rows in batches. Raises duckdb.Error, and KeyboardInterrupt for Ctrl-C."""
         while batch := interruptible(self._cursor, lambda: self._cursor.fetchmany(BATCH_ROWS)):
             self.count += len(batch)
             yield batch
 
 
 def as_table(rows: Rows, width: int | None) -> Iterator[str]:
-    """The first rows as a table; as blocks of a line per column where the terminal is too narrow.
+    """The first rows as a table; as blocks with one line per column if the terminal is too narrow.
 
     `width` is the terminal's; None for another output.
     """
@@ -94,8 +94,8 @@ def as_table(rows: Rows, width: int | None) -> Iterator[str]:
 
 
 def as_csv(rows: Rows, width: int | None) -> Iterator[str]:
-    """CSV with a header; lists and structs as JSON, an empty field for NULL. A text that a
-    spreadsheet would run begins with an apostrophe."""
+    """Format as CSV with a header; lists and structs as JSON, an empty field for NULL. A text that
+    a spreadsheet would run begins with an apostrophe."""
 
     def cell(value: Any) -> str:
         text = value if type(value) is str else text_of(value)
@@ -115,7 +115,7 @@ def as_csv(rows: Rows, width: int | None) -> Iterator[str]:
 
 
 def as_json(rows: Rows, width: int | None) -> Iterator[str]:
-    """One array of objects, a line each; NaN and infinities, which JSON lacks, are null."""
+    """One array of objects, one per line; NaN and infinities, which JSON lacks, are null."""
     before = "["
     for row in chain.from_iterable(rows.batches()):
         text = to_json(dict(zip(rows.names, row, strict=True)))
@@ -157,7 +157,7 @@ def _deeply_plain(value: Any) -> Any:
 
 
 def text_of(value: Any) -> str:
-    """One value as text; only lists and structs are JSON, so that strings have no quotes."""
+    """Format one value as text; only lists and structs are JSON, so that strings have no quotes."""
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, bytes):
@@ -166,7 +166,7 @@ def text_of(value: Any) -> str:
 
 
 def cell_of(value: Any) -> str:
-    """A table's cell: empty for NULL, floats with four digits, no control characters."""
+    """Format a table's cell: empty for NULL, floats with four digits, no control characters."""
     if value is None:
         return ""
     if isinstance(value, float):

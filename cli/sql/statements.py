@@ -1,7 +1,7 @@
 """`tutti sql` with a statement: runs it over the store and writes its rows.
 
-In: SQL, parameters, a format, perhaps a file. Out: rows as text (`tutti.cli.sql.rows`), or Parquet,
-which DuckDB writes itself. A file is complete or not there.
+In: SQL, parameters, a format, optionally a file. Out: rows as text (`tutti.cli.sql.rows`), or
+Parquet, which DuckDB writes itself. A file is complete or absent.
 """
 
 import json
@@ -84,7 +84,7 @@ def run_statement(
     show: Show | None = None,
 ) -> str | None:
     """Run a statement with those of `parameters` that it names. Its rows go to `out`, else to
-    `show` or standard output. Returns their number in words; None for a statement without rows."""
+    `show` or standard output. Return their number as text; None for a statement without rows."""
     chosen = chosen_parameters(statement, parameters)
     if output == "parquet" and _is_query(statement):
         return _write_parquet(connection, statement, chosen, out)
@@ -124,7 +124,7 @@ def _write_parquet(
 
 
 def _is_query(statement: duckdb.Statement, names: list[str] | None = None) -> bool:
-    """Whether a statement gives rows; `names` are its columns once it runs: a change has one
+    """Whether a statement returns rows; `names` are its columns once it runs: a change has one
     column `Count`."""
     kinds = statement.expected_result_type
     if duckdb.ExpectedResultType.QUERY_RESULT not in kinds:
@@ -133,14 +133,14 @@ def _is_query(statement: duckdb.Statement, names: list[str] | None = None) -> bo
 
 
 def format_of(path: Path | None, format: str | None, default: str = "table") -> str:
-    """The given format, else the one that the file's name ends in, else `default`."""
+    """Return the given format, else that of the file's extension, else `default`."""
     suffix = "" if path is None else path.suffix.removeprefix(".")
     return format or (suffix if suffix in FORMATS else default)
 
 
 @contextmanager
 def writing(path: Path) -> Iterator[Path]:
-    """A path to write, so that `path` is complete or not there. Raises UsageError."""
+    """Yield a path to write, so that `path` is complete or absent. Raises UsageError."""
     if path.is_dir() or not path.parent.is_dir():  # checked first: the statement may take minutes
         where = "it is a folder" if path.is_dir() else f"there is no folder {path.parent}"
         raise UsageError(f"cannot write {path}: {where}")
@@ -155,17 +155,17 @@ def writing(path: Path) -> Iterator[Path]:
 
 
 def counted(rows: int) -> str:
-    """`1 row`, `2 rows`."""
+    """Format a number of rows: `1 row`, `2 rows`."""
     return f"{rows:,} row{'s' * (rows != 1)}"
 
 
 def terminal_width() -> int | None:
-    """The terminal's columns; None where standard output is no terminal."""
+    """Return the terminal's columns; None if standard output is not a terminal."""
     return shutil.get_terminal_size().columns if sys.stdout.isatty() else None
 
 
 def read_parameters(given: Iterable[str]) -> dict[str, Any]:
-    """`name=value` each: a JSON value if it is one (3, 0.5, true, null, "3"), else text."""
+    """Parse `name=value` items: a JSON value if it is one (3, 0.5, true, null, "3"), else text."""
     parameters = {}
     for each in given:
         name, equals, text = each.partition("=")
@@ -176,7 +176,7 @@ def read_parameters(given: Iterable[str]) -> dict[str, Any]:
 
 
 def typed(text: str) -> Any:
-    """The JSON value in `text`, or the text itself; an id such as 12e456 stays text."""
+    """Return the JSON value in `text`, or the text itself; an id such as 12e456 stays text."""
     try:
         value = json.loads(text)
     except (ValueError, RecursionError):
@@ -193,7 +193,7 @@ def chosen_parameters(statement: duckdb.Statement, parameters: dict[str, Any]) -
 
 
 def _check_parameters(statements: list[duckdb.Statement], parameters: dict[str, Any]) -> None:
-    """Before anything runs: a misspelt name would otherwise filter nothing."""
+    """Check the names before anything runs: a misspelt one would otherwise filter nothing."""
     named = {name for statement in statements for name in statement.named_parameters}
     if unknown := sorted(parameters.keys() - named):
         known = ", ".join(f"${name}" for name in sorted(named)) or "none"

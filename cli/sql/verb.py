@@ -1,4 +1,4 @@
-"""The verb `tutti sql`: a prompt where nothing is asked on a terminal, else its statements."""
+"""The verb `tutti sql`: a prompt on a terminal without a statement, else its statements."""
 
 import sys
 from enum import StrEnum
@@ -39,7 +39,7 @@ def sql(
 ) -> None:
     """Query the store in SQL, with macros such as window_summary.
 
-    The store is opened read-only; `copy … to` and --out write the files that you name.
+    The store is opened read-only; only `copy … to` and --out write files.
     """
     from tutti.cli.sql.statements import read_parameters, run_sql
 

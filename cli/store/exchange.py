@@ -1,7 +1,7 @@
 """`tutti import`, `tutti export` and `tutti view`: exchange of logs with other programs.
 
-In: paths, or a choice of attempts. Out: one line of counts on standard output (or JSON), and each
-problem as ``file:line: field: reason`` on standard error.
+In: paths, or a selection of attempts. Out: one line of counts on standard output (or JSON), and
+each problem as ``file:line: field: reason`` on standard error.
 """
 
 import json
@@ -221,7 +221,7 @@ def _import_one(
 def _import_onto(
     catalog: "storage.Catalog", jobs: list[tuple[str, Path]], sweep_id: str, as_json: bool
 ) -> int:
-    """Add the reports' scores to a sweep's attempts; returns the number of problems. Raises
+    """Add the reports' scores to a sweep's attempts; return the number of problems. Raises
     UsageError for other formats, StoreError."""
     if wrong := [format for format, _ in jobs if format != "swe-bench"]:
         raise UsageError(f"--onto takes reports of swe-bench; {wrong[0]} is imported without it")

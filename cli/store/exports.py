@@ -1,7 +1,7 @@
 """`tutti export`: attempts, whole sweeps and training sets in other programs' formats.
 
-In: an `ExportRequest`, or a training set's id. Out: files, and an `Exported` that says which. Each
-function raises UsageError, also for files that are there already unless `force`.
+In: an `ExportRequest`, or a training set's id. Out: files, and an `Exported` that lists them. Each
+function raises UsageError, also for existing files unless `force` is set.
 """
 
 import json
@@ -37,7 +37,7 @@ class Exported:
 
 @dataclass(frozen=True)
 class ExportRequest:
-    """What is exported, and where it goes."""
+    """The selection to export, and its destination."""
 
     catalog: "storage.Catalog"
     out: Path
@@ -51,7 +51,7 @@ class ExportRequest:
     """Of ThunderAgent's summaries: start and end in seconds, with a comma."""
 
     def cells(self, superseded: bool = False) -> list[dict[str, Any]]:
-        """The cells of the sweep, also those that another cell took the place of."""
+        """Return the cells of the sweep, with `superseded` also those replaced by another cell."""
         from tutti.storage import catalog as cat
 
         rows = cat.cells.select().where(cat.cells.c.sweep_id == self.sweep_id)
@@ -64,14 +64,14 @@ class ExportRequest:
             raise UsageError(f"{taken[0]}: exists already; --force replaces it")
 
     def done(self, files: Iterable[Path], counted: str, **content: Any) -> Exported:
-        """The outcome for a sweep: its files, and in words how many things were `counted`."""
+        """Return the outcome for a sweep: its files, and as text the number of `counted` things."""
         names = [str(file) for file in files]
         words = f"{self.sweep_id}: {counted.format(files=f'{len(names)} files')} in {self.out}"
         return Exported({"sweep_id": self.sweep_id, **content, "files": names}, words)
 
 
 def export_attempts(format: str, request: ExportRequest) -> Exported:
-    """The chosen attempts as logs of Inspect or ATIF."""
+    """Export the chosen attempts as logs of Inspect or ATIF."""
     from tutti.storage import catalog as cat
 
     for cell in request.chosen_cells:
@@ -104,8 +104,8 @@ def _set_up(cell: Mapping[str, object]) -> str:
 
 
 def _export_nemo_skills(request: ExportRequest) -> Exported:
-    """A folder a set-up (model, policy, concurrency, repeat) with all of its benchmarks; one set-up
-    alone is written into `out` itself."""
+    """Export one folder per set-up (model, policy, concurrency, repeat) with all of its benchmarks;
+    a single set-up is written into `out` itself."""
     cells = sorted(request.cells(), key=lambda cell: (_set_up(cell), cell["position"]))
     set_ups = {name: list(some) for name, some in groupby(cells, _set_up)}
     folders = {name: request.out / name if len(set_ups) > 1 else request.out for name in set_ups}
@@ -141,8 +141,8 @@ def _export_nemo_skills(request: ExportRequest) -> Exported:
 
 
 def _export_thunderagent(request: ExportRequest) -> Exported:
-    """In a folder a cell ThunderAgent's summary files, and the logs that they are of: usage, prefix
-    cache, GPUs."""
+    """Export ThunderAgent's summary files and their logs (usage, prefix cache, GPUs), one folder
+    per cell."""
     try:
         start_s, end_s = (float(each) for each in request.window.split(","))
     except ValueError:
@@ -200,8 +200,8 @@ def _export_swe_bench(request: ExportRequest) -> Exported:
 
 
 def _export_parquet(request: ExportRequest) -> Exported:
-    """A copy of the tables, one Parquet file each as its view shows it; of one sweep if given.
-    Tables without a `sweep_id` are written whole."""
+    """Export a copy of the tables, one Parquet file each with the rows of its view; of one sweep if
+    given. Tables without a `sweep_id` are written completely."""
     out, sweep_id = request.out, request.sweep_id
     files = [out / f"{table}.parquet" for table in TABLES]
     request.refuse_existing(files)
@@ -231,7 +231,7 @@ EXPORTS: dict[str, Callable[[ExportRequest], Exported]] = {
 def export_training_set(
     set_id: str, format: str, out: Path, narrowed: bool, force: bool
 ) -> Exported:
-    """A frozen training set; the words have a line for each thing that the format cannot carry."""
+    """Export a frozen training set; the words list what the format cannot carry."""
     if not set_id:
         raise UsageError(f"{format} is a format of training sets; name one with --training-set")
     if narrowed:

@@ -82,7 +82,7 @@ def resolve(catalog: "storage.Catalog", given: str) -> str:
 
 
 def _beginning_with(catalog: "storage.Catalog", given: str) -> list[str]:
-    """Ids that begin with `given`, of artifacts and of parents that are not stored."""
+    """Return ids that begin with `given`, of artifacts and of parents that are not stored."""
     import sqlalchemy as sa
 
     from tutti.storage import catalog as cat

@@ -154,7 +154,7 @@ def _end(catalog: "storage.Catalog", sweep_id: str, finish: bool) -> int:
 
 
 def paused_at(catalog: "storage.Catalog", sweep_id: str) -> datetime | None:
-    """The time at which the sweep was paused; None if it is not."""
+    """Return the time at which the sweep was paused; None if it is not."""
     from tutti.storage import catalog as cat
 
     query = cat.sweeps.select().where(cat.sweeps.c.sweep_id == sweep_id)
@@ -172,7 +172,7 @@ def set_paused(catalog: "storage.Catalog", sweep_id: str, since: datetime | None
 
 
 def running(catalog: "storage.Catalog", sweep_id: str) -> int:
-    """The number of attempts that the sweep's present process has started and not yet stored."""
+    """The number of attempts that the sweep's current process has started and not yet stored."""
     import sqlalchemy as sa
 
     from tutti.storage import catalog as cat

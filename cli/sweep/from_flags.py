@@ -1,4 +1,4 @@
-"""`tutti run`: a sweep from flags alone; its suite is kept, so that it can be repeated."""
+"""`tutti run`: a sweep from flags only; its suite is stored, so that it can be repeated."""
 
 import asyncio
 from dataclasses import dataclass, field
@@ -41,7 +41,7 @@ class RunFlags(suites.SuiteFlags):
     ] = field(default_factory=dict)
 
     def fields(self) -> dict[str, Any]:
-        """The setting of each flag. Raises UsageError."""
+        """Return the setting of each flag. Raises UsageError."""
         return super().fields() | self.more
 
 

@@ -59,7 +59,7 @@ def _planned(suite: "spec.Suite", models: Path) -> _Planned:
 
 
 def _stages(path: Path) -> list["spec.Suite"]:
-    """The suites of the night that a run by hand would measure now."""
+    """Return the suites of the night that a manual run would measure now."""
     file, now = nights.read_night(path), datetime.now(UTC)
     night = nights.Night(file.name, (file.planned(now) or now).date())
     return [night.suite(file, stage) for stage in file.stages]

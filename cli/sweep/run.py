@@ -41,7 +41,7 @@ def run(
 ) -> ExitCode:
     """Measure the missing cells of a suite and report all of them.
 
-    Exit code 5 if a cell is incomplete; of a night also 3 for worse and 4 for inconclusive.
+    Exit code 5 if a cell is incomplete; for a night also 3 for worse and 4 for inconclusive.
     """
     path = suites.path_of(suite)
     given = [*flags.fields().values(), *limits.values(), expert, dry_run]
@@ -117,8 +117,8 @@ def search(
 ) -> ExitCode:
     """Find the highest concurrency that meets the limits, for each policy of the suite.
 
-    Exit code 5 if a level could not be measured whole, or else 4 if a policy has no answer, or one
-    that its confidence intervals do not support.
+    Exit code 5 if a level could not be measured completely, or else 4 if a policy has no answer, or
+    one that its confidence intervals do not support.
     """
     if max_p95_s is not None:
         objectives["step_latency_p95"] = max_p95_s

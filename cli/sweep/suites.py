@@ -1,4 +1,4 @@
-"""What the `sweep` verbs share: finding the suite file, and the flags that change its fields."""
+"""Shared code of the `sweep` verbs: suite file lookup, and flags that change its fields."""
 
 import contextlib
 from collections.abc import Iterator, Mapping, Sequence
@@ -45,7 +45,7 @@ class SuiteFlags:
     ] = field(default_factory=dict)
 
     def fields(self) -> dict[str, Any]:
-        """The field of each flag; None where it is not given. Raises UsageError."""
+        """Return the field of each flag; None if it is not given. Raises UsageError."""
         lists = {"ids": names_in(self.ids), "policies": names_in(self.policies)}
         levels = {"concurrency": levels_in(self.concurrency)}
         return {"model": self.model} | lists | levels | self.settings
@@ -81,8 +81,8 @@ def suite_of(
 
 
 def is_night_file(path: Path, given: Sequence[Any]) -> bool:
-    """Whether a path is a night file's. `given` are flags that change a suite, which it refuses:
-    its stages name their own. Raises UsageError for one that is given."""
+    """Whether a path is a night file. `given` are flags that change a suite, which a night file
+    refuses because its stages set their own. Raises UsageError for such a flag."""
     if not (path.is_file() and nights.is_night(path)):
         return False
     if any(each not in (None, "", [], ()) and each is not False for each in given):
@@ -93,7 +93,7 @@ def is_night_file(path: Path, given: Sequence[Any]) -> bool:
 
 
 def checked_reasoning(setting: str | None) -> str:
-    """The value of --reasoning, or its default. Raises UsageError."""
+    """Return the value of --reasoning, or its default. Raises UsageError."""
     try:
         return models.AUTO if setting is None else models.check_reasoning(setting)
     except ValueError as error:
@@ -101,12 +101,12 @@ def checked_reasoning(setting: str | None) -> str:
 
 
 def names_in(text: str) -> tuple[str, ...] | None:
-    """The names in a list with commas; None for no text."""
+    """Return the names in a comma-separated list; None for no text."""
     return tuple(each.strip() for each in text.split(",") if each.strip()) or None
 
 
 def levels_in(text: str) -> tuple[int, ...] | None:
-    """The numbers in a list with commas; None for no text. Raises UsageError."""
+    """Return the numbers in a comma-separated list; None for no text. Raises UsageError."""
     try:
         return tuple(map(int, names_in(text) or ())) or None
     except ValueError:
@@ -136,6 +136,6 @@ def _named(text: str) -> tuple[str, str]:
 
 
 def path_of(name: str) -> Path:
-    """The suite file: a path as given, or a name in deployments/suites."""
+    """Return the suite file: a path as given, or a name in deployments/suites."""
     path = Path(name)
     return path if path.suffix in (".yaml", ".yml") else SUITES / f"{name}.yaml"

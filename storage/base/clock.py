@@ -42,7 +42,7 @@ class Clock:
 
 
 def aware(at: datetime) -> datetime:
-    """A time from the catalog with its zone: SQLite stores none, and all times are UTC."""
+    """Return a time from the catalog with its zone: SQLite stores none, and all times are UTC."""
     return at if at.tzinfo else at.replace(tzinfo=UTC)
 
 

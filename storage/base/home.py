@@ -79,8 +79,8 @@ def current_home() -> Home:
 
 @contextlib.contextmanager
 def replacing(path: Path) -> Iterator[Path]:
-    """A path to write, which takes the place of `path` at the block's end, also across a power cut.
-    After an error in the block `path` is as it was, and nothing else is left."""
+    """Yield a path to write, which replaces `path` at the block's end, also across a power cut.
+    After an error in the block `path` is unchanged, and nothing else is left."""
     temporary = path.with_name(f".{path.name}.{uuid.uuid4().hex}.tmp")
     try:
         yield temporary
@@ -109,7 +109,7 @@ class LocalFiles:
         self.root = root
 
     def put(self, path: str, data: memoryview) -> FileState:
-        """Write a file whole or not at all, also in case of a power cut."""
+        """Write a file completely or not at all, also in case of a power cut."""
         final = self.root / path
         final.parent.mkdir(parents=True, exist_ok=True)
         try:
@@ -150,8 +150,8 @@ class LocalFiles:
         _sync_folder(target.parent)
 
     def move_some(self, paths: Iterable[str], folder: str) -> int:
-        """Rename those of `paths` that exist to the same path below `folder`; returns how many. The
-        renames are durable at the end; one that a power cut undoes can be repeated."""
+        """Rename those of `paths` that exist to the same path below `folder`; return their number.
+        The renames are durable at the end; one that a power cut undoes can be repeated."""
         moved, changed = 0, set()
         for path in paths:
             source, target = self.root / path, self.root / folder / path
@@ -235,7 +235,7 @@ class RemoteFiles:
                 self.fs.put_file(str(found), self._at(at))
 
     def download(self, path: str, folder: Path) -> None:
-        """Download what `upload` stored, whole or not at all. Raises FileNotFoundError."""
+        """Download what `upload` stored, completely or not at all. Raises FileNotFoundError."""
         found = self.fs.find(self._at(path))
         if not found:
             raise FileNotFoundError(self._at(path))

@@ -13,7 +13,7 @@ ID_HEX_DIGITS = 16  # the contract's width: 64 bits, no collision below billions
 
 def canonical_json(content: Any) -> bytes:
     """Serialise `content` so that equal values give equal bytes (sorted keys, no spaces, UTF-8).
-    Raises TypeError for values JSON has no form for, and ValueError for NaN and infinities."""
+    Raises TypeError for values without a JSON form, and ValueError for NaN and infinities."""
     return json.dumps(
         content, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False
     ).encode()

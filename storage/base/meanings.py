@@ -1,7 +1,7 @@
 """The meaning of every table, view and column, as SQL comments and for ``docs/tables.md``.
 
-A column that means the same in several tables is in `COMMON`; `OF_TABLE` has the others, and takes
-precedence. Durations end in ``_s`` and are seconds; times are UTC.
+A column with the same meaning in several tables is in `COMMON`; `OF_TABLE` has the others, and
+takes precedence. Durations end in ``_s`` and are seconds; times are UTC.
 """
 
 from collections.abc import Mapping
@@ -326,7 +326,7 @@ OF_TABLE: Mapping[str, Mapping[str, str]] = {
 
 
 def meaning(table: str, column: str) -> str:
-    """What a column means; empty for one that is not of the contract."""
+    """Return the meaning of a column; empty for one that is not in the contract."""
     if table == "counted" and column not in OF_TABLE[table]:
         return meaning("attempts", column)
     return OF_TABLE.get(table, {}).get(column) or (
@@ -335,7 +335,7 @@ def meaning(table: str, column: str) -> str:
 
 
 def comments_sql(kinds: Mapping[str, tuple[str, tuple[str, ...]]]) -> str:
-    """Comments on tables and views: by name, ``table`` or ``view``, and the columns."""
+    """Return SQL comments on tables and views: by name, ``table`` or ``view``, and the columns."""
     lines = []
     for name, (kind, columns) in kinds.items():
         lines.append(f"comment on {kind} {name} is {_text(TABLES[name])};")
@@ -346,7 +346,7 @@ def comments_sql(kinds: Mapping[str, tuple[str, tuple[str, ...]]]) -> str:
 
 
 def as_markdown(kinds: Mapping[str, tuple[str, tuple[str, ...]]]) -> str:
-    """The page ``docs/tables.md``."""
+    """Return the page ``docs/tables.md``."""
     lines = [
         "# Tables",
         "",

@@ -20,7 +20,7 @@ MOST_MESSAGE = 200
 
 
 class ErrorType(StrEnum):
-    """The kinds that tutti itself writes, besides `http_<status>` (`http_error`)."""
+    """The kinds of errors that tutti itself writes, besides `http_<status>` (`http_error`)."""
 
     CONNECTION = "connection"
     """The gateway or the endpoint gave no answer."""
@@ -50,7 +50,7 @@ _CLASS = re.compile(r"([A-Za-z_][\w.]{0,63})(?:[(:]|$)")
 
 
 def http_error(status: int) -> str:
-    """The kind of a call that failed with this HTTP status."""
+    """Return the kind of error of a call that failed with this HTTP status."""
     return f"http_{status}"
 
 
@@ -81,7 +81,7 @@ class Cost:
         return total
 
     def add(self, usd: float | None) -> None:
-        """Add a part; None where its cost is unknown."""
+        """Add a part; None if its cost is unknown."""
         if usd is None:
             self.unknown += 1
         else:
@@ -93,9 +93,9 @@ class Cost:
 
     @property
     def usd(self) -> float | None:
-        """The sum; None where a part is unknown."""
+        """The sum; None if a part is unknown."""
         return None if self.unknown else self.known_usd
 
     def __format__(self, spec: str) -> str:
-        """The sum in the format of a float: ``at least 0.25`` where a part is unknown."""
+        """Format the sum as a float: ``at least 0.25`` if a part is unknown."""
         return f"{'at least ' if self.unknown else ''}{self.known_usd:{spec}}"

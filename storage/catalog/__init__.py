@@ -1,6 +1,6 @@
 """The catalog: what exists and in what state. SQLAlchemy Core; SQLite or PostgreSQL.
 
-The catalog is the truth about runs, cells, samples, attempts, parts and artifacts. Big rows live
+The catalog is authoritative for runs, cells, samples, attempts, parts and artifacts. Large rows are
 in Parquet parts; a part exists for readers only once its row is here.
 """
 

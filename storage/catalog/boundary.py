@@ -1,9 +1,9 @@
 """Store errors that say what to do, for errors of the disk, of the database, and a lost catalog.
 
 A store that has parts but no catalog is refused, because it would read as empty. A catalog counts
-as missing when the database does not have its tables. A writer commits these tables before it
-writes its first part: a part that was seen before the catalog was looked for had a catalog, which
-has since been lost. Neither a crash nor a race leaves a store in this state.
+as missing if the database does not have its tables. A writer commits these tables before it writes
+its first part: if a part was seen before the lookup of the catalog, there was a catalog, which has
+since been lost. Neither a crash nor a race leaves a store in this state.
 
 A catalog that has its tables and lists no part is accepted: a writer that is killed between the
 first part of a new store and its entry leaves this state too. `tutti verify` reports such parts.

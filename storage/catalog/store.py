@@ -82,7 +82,7 @@ class Catalog:
 
     @contextmanager
     def transaction(self) -> Iterator[sa.Connection]:
-        """One transaction; all of it is committed or nothing is. Raises StoreFull, StoreBusy or
+        """Run one transaction; all of it is committed or nothing is. Raises StoreFull, StoreBusy or
         StoreError with what to do."""
         try:
             with store_boundary(self.home), self.engine.begin() as connection:
@@ -102,7 +102,7 @@ class Catalog:
             return [dict(row) for row in connection.execute(query).mappings()]
 
     def snapshot(self, queries: "Iterable[sa.Select[Any]]") -> list[list[dict[str, Any]]]:
-        """The rows of several selects, as of one moment: no commit falls between two of them."""
+        """The rows of several selects at one point in time, with no commit between two of them."""
         with store_boundary(self.home), self.engine.connect() as connection:
             if connection.dialect.name == "sqlite":
                 connection.exec_driver_sql("BEGIN")
@@ -144,8 +144,8 @@ class Catalog:
             enter_artifact(connection, artifact_id, detail, parents, place)
 
     def artifact(self, artifact_id: str) -> dict[str, Any] | None:
-        """The artifact's row, with `detail` decoded and `path` absolute; None if it is not entered.
-        In a remote store its files are downloaded at the first use."""
+        """Return the artifact's row, with `detail` decoded and `path` absolute; None if it is not
+        entered. In a remote store its files are downloaded on first use."""
         found = self.rows(sa.select(artifacts).where(artifacts.c.artifact_id == artifact_id))
         if not found:
             return None
@@ -210,13 +210,13 @@ def upsert(connection: sa.Connection, table: sa.Table, row: dict[str, Any]) -> N
 
 
 def insert_if_absent(connection: sa.Connection, table: sa.Table, row: dict[str, Any]) -> bool:
-    """Insert `row` unless its primary key exists; returns whether it was inserted."""
+    """Insert `row` unless its primary key exists; return whether it was inserted."""
     done = connection.execute(_insert(connection, table, row).on_conflict_do_nothing())
     return bool(done.rowcount)
 
 
 def database_now(connection: sa.Connection) -> datetime:
-    """The time by the clock of all holders of leases: the database server's, if there is one."""
+    """The time by the common clock of all lease holders: the database server's, if there is one."""
     if connection.dialect.name != "postgresql":
         return now()
     found: datetime = connection.execute(sa.select(sa.func.clock_timestamp())).scalar_one()
@@ -241,7 +241,7 @@ def _engine(home: Home) -> sa.Engine:
 
 
 def _sqlite(file: Path) -> sa.Engine:
-    """Open SQLite; decided for each connection, because a disk may be read-only for a moment."""
+    """Open SQLite, read-only if its disk is at that moment; each connection decides anew."""
 
     def is_read_only() -> bool:
         return file.exists() and not os.access(file.parent, os.W_OK)
@@ -280,7 +280,7 @@ def _sqlite(file: Path) -> sa.Engine:
 
 @cache
 def _first_engine() -> sa.Engine:
-    """An engine of no file: its dialect, which must have seen a connection, and its options."""
+    """An engine without a file: its dialect, which needs an earlier connection, and its options."""
     engine = sa.create_engine("sqlite://").execution_options(compiled_cache=LRUCache(MOST_COMPILED))
     engine.connect().close()
     engine.dispose()  # its pool keeps a connection per thread, which Python 3.13 calls unclosed
@@ -288,8 +288,8 @@ def _first_engine() -> sa.Engine:
 
 
 def _with_shared_statements(pool: sa.pool.Pool) -> sa.Engine:
-    """An engine on `pool` that takes statements as another catalog of this process compiled them.
-    Compiling takes a millisecond a statement; a query of the store reads eight tables."""
+    """An engine on `pool` that reuses statements compiled by another catalog of this process.
+    Compiling takes a millisecond per statement; a query of the store reads eight tables."""
     first = _first_engine()
     engine = sa.Engine(pool, first.dialect, first.url)
     engine.update_execution_options(**first.get_execution_options())

@@ -1,4 +1,4 @@
-"""Merges small parts, sorted, into the current schema, and deletes files that nobody reads.
+"""Merging of small parts, sorted, into the current schema, and deletion of unread files.
 
 One compactor works at a time, under a lease. A merged part replaces its sources in one transaction,
 which fails unless every source still exists: rows are never duplicated, whenever a process is
@@ -130,7 +130,7 @@ def remove_replaced(catalog: cat.Catalog, grace_s: float) -> int:
 def replace(
     catalog: cat.Catalog, lease: Lease, name: str, tables: list[pa.Table], sources: list[Part]
 ) -> list[Part]:
-    """Replace `sources` by one sorted part (one per sweep); returns the entered parts."""
+    """Replace `sources` by one sorted part (one per sweep); return the entered parts."""
     merged = pa.concat_tables(tables)
     entries: list[Part] = []
     try:
@@ -224,14 +224,14 @@ def _count(report: CompactionReport, sources: list[Part], entered: list[Part]) -
 
 
 class TaskOfAttempt(NamedTuple):
-    """The columns of `attempts` that are set."""
+    """The columns of `attempts` that `set_tasks` sets."""
 
     task_id: str
     trial: int
 
 
 def set_tasks(catalog: cat.Catalog, sweep_id: str, tasks: Mapping[str, TaskOfAttempt]) -> int:
-    """Set the tasks of a sweep's attempts, by id; returns how many rows were changed. Raises
+    """Set the tasks of a sweep's attempts, by id; return the number of changed rows. Raises
     StoreBusy while a compaction runs, PartDamaged, StoreError."""
     parts, changed = cat.parts.c, 0
     with held(catalog, NAME) as lease:

@@ -1,6 +1,6 @@
 """Retention: removes whole sweeps by age or by name, never a part of one, and only on request.
 
-Removed are the sweep's rows in every table, its attempts' states and its samples. The sweep, its
+It removes the sweep's rows in every table, its attempts' states and its samples. The sweep, its
 cells (marked as expired) and its place in the lineage stay. Files are moved out of ``tables/`` and
 deleted by the next compaction after the grace period, so that current readers are not disturbed.
 """
@@ -23,7 +23,7 @@ SPAN = ("started_at", "ended_at")
 
 @dataclass(frozen=True)
 class ExpiredSweep:
-    """A sweep that is removed, or would be in a dry run."""
+    """A sweep that was removed, or would be in a dry run."""
 
     sweep_id: str
     name: str

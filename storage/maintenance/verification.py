@@ -41,7 +41,7 @@ class StoreFault:
 
 @dataclass
 class VerificationReport:
-    """Counts of what was verified, and the faults."""
+    """Counts of the verified items, and the faults."""
 
     parts: int = 0
     bytes: int = 0

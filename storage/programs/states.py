@@ -1,4 +1,4 @@
-"""Programs in the catalog: running, done, and those that a killed gateway left."""
+"""Programs in the catalog: running, done, and those of a killed gateway."""
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
@@ -38,8 +38,8 @@ group by attempt_id
 def begin_program(
     connection: sa.Connection, attempt_id: str, cell: ProgramCell, run_id: str, at: datetime
 ) -> None:
-    """Enter a program as running since `at`, with its cell, inside the caller's transaction. An id
-    that is already there, of a sweep's attempt or of a program, is not changed."""
+    """Enter a program as running since `at`, with its cell, inside the caller's transaction. An
+    existing id, of a sweep's attempt or of a program, is not changed."""
     _enter_cell(connection, cell)
     sample_id = sample_of(cell.cell_id, attempt_id)
     row: dict[str, Any] = {"attempt_id": attempt_id, "cell_id": cell.cell_id}
@@ -68,7 +68,7 @@ def end_program(connection: sa.Connection, attempt_id: str, status: str) -> None
 
 
 def may_end(catalog: cat.Catalog, attempt_id: str, cell_id: str) -> bool:
-    """Whether the attempt of a program of the cell may be written: its id is new and running."""
+    """Whether the attempt of a program of the cell may be written: its id is new or running."""
     states = cat.attempt_states.c
     wanted = sa.select(states.state, states.cell_id).where(states.attempt_id == attempt_id)
     running = ("running", cell_id)
@@ -76,7 +76,7 @@ def may_end(catalog: cat.Catalog, attempt_id: str, cell_id: str) -> bool:
 
 
 def known_programs(catalog: cat.Catalog, name: str) -> dict[str, str]:
-    """The programs of a gateway's name, each with its state."""
+    """Return the programs of a gateway's name, each with its state."""
     states, cells = cat.attempt_states.c, cat.cells.c
     wanted = sa.select(states.attempt_id, states.state).join(
         cat.cells, cells.cell_id == states.cell_id
@@ -86,7 +86,7 @@ def known_programs(catalog: cat.Catalog, name: str) -> dict[str, str]:
 
 
 def read_tallies(catalog: cat.Catalog, ids: Sequence[str]) -> dict[str, ProgramTally]:
-    """What the stored calls of running programs took, by attempt."""
+    """Return the usage of the stored calls of running programs, by attempt."""
     if not ids:
         return {}
     cells = _cells_of(catalog, ids)
@@ -101,7 +101,7 @@ def read_tallies(catalog: cat.Catalog, ids: Sequence[str]) -> dict[str, ProgramT
 
 
 def lost_programs(catalog: cat.Catalog) -> list[str]:
-    """Programs that are entered as running although no gateway of their name runs."""
+    """Return programs entered as running although no gateway of their name runs."""
     states, cells, sweeps = cat.attempt_states.c, cat.cells.c, cat.sweeps.c
     wanted = (
         sa.select(states.attempt_id, sweeps.sweep_id, sweeps.spec)
@@ -115,11 +115,10 @@ def lost_programs(catalog: cat.Catalog) -> list[str]:
 
 
 def record_lost(catalog: cat.Catalog, ids: Sequence[str], run_id: str) -> int:
-    """Write the attempts that a killed gateway left running; returns their number.
+    """Write the attempts that a killed gateway left running; return their number.
 
-    They are void (``cancelled``, ``worker_lost``), as those of a killed sweep: their end is not
-    known.
-    An attempt whose row was committed before its state only gets its state.
+    They are void (``cancelled``, ``worker_lost``), as those of a killed sweep, because their end is
+    unknown. An attempt whose row was committed before its state only gets its state.
     """
     done = 0
     for start in range(0, len(ids), IDS_AT_ONCE):

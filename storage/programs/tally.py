@@ -1,4 +1,4 @@
-"""What a program's calls took, its waiting time, and the row of `attempts` that they make."""
+"""The usage of a program's calls, its waiting time, and the resulting row of `attempts`."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -41,11 +41,11 @@ class WaitedTime:
 
 
 class ProgramClock:
-    """What a program waited, by its calls as a gateway sees them.
+    """The waits of a program, from its calls as a gateway sees them.
 
-    The agents' working clock, from outside: a call waits until it is sent for the last time, a call
-    that failed waited in vain, and after it the program waits until its next call. Calls of
-    `PARTNERS` are the partner's time.
+    It is the agents' working clock, measured from outside: a call waits until it is sent for the
+    last time, the whole time of a failed call counts as waiting, and after it the program waits
+    until its next call. Calls of `PARTNERS` are the partner's time.
     """
 
     __slots__ = ("_away", "_failed_at", "failing_since", "held_s", "partner_s")
@@ -59,7 +59,7 @@ class ProgramClock:
         """When the first call that failed after the last answer was sent; None: none did."""
 
     def take(self, times: tuple[float, float], held_s: float, failed: bool, role: str) -> None:
-        """Add a call that ended; `times` are when it was sent and ended."""
+        """Add an ended call; `times` are when it was sent and ended."""
         sent, ended = times
         if self._failed_at is not None:
             self.held_s += self._away.add(self._failed_at, sent)
@@ -109,7 +109,7 @@ def sweep_of_gateway(name: str) -> str:
 
 @dataclass
 class ProgramTally:
-    """What a program's calls took so far, and how the last one ended."""
+    """The usage of a program's calls so far, and the end of the last one."""
 
     attempt_id: str
     cell: ProgramCell
@@ -127,8 +127,8 @@ class ProgramTally:
     answer: str | None = None
 
     def take(self, call: Mapping[str, Any]) -> None:
-        """Add a call that ended, in columns of `calls`; those of others than the agent take money
-        and time."""
+        """Add an ended call, in columns of `calls`; calls of roles other than the agent count only
+        as cost and time."""
         self.cost.add(call["cost_usd"])
         self.started_at = min(self.started_at or call["sent_at"], call["sent_at"])
         self.ended_at = max(self.ended_at or call["ended_at"], call["ended_at"])
@@ -153,7 +153,7 @@ class ProgramTally:
         self.answer = content if isinstance(content, str) and content else self.answer
 
     def outcome(self) -> dict[str, Any]:
-        """Status and error, by its last call."""
+        """Return status and error, by its last call."""
         status, http = self.last.get("status", "cancelled"), self.last.get("http_status")
         if status == "ok":
             cut = self.last.get("finish_reason") in CUT_OFF
@@ -166,7 +166,7 @@ class ProgramTally:
         return {"status": status, "error_type": str(kind)}
 
     def row(self, stop_reason: str, run_id: str) -> dict[str, Any]:
-        """Its row of `attempts`; one whose gateway was killed is void, whatever it said."""
+        """Its row of `attempts`; one whose gateway was killed is void, whatever its calls."""
         outcome = self.outcome()
         if stop_reason == WORKER_LOST:
             outcome = {"status": "cancelled", "error_type": str(ErrorType.WORKER_LOST)}
@@ -205,5 +205,5 @@ class ProgramTally:
 
 
 def sample_of(cell_id: str, attempt_id: str) -> str:
-    """The sample of a program's one attempt."""
+    """Return the sample of a program's only attempt."""
     return artifact_id("sample", [cell_id, attempt_id])

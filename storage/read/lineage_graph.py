@@ -50,7 +50,7 @@ class Node:
 
     @property
     def kind(self) -> str:
-        """The word before the colon."""
+        """The word before the colon of its id."""
         return self.artifact_id.split(":", 1)[0]
 
     @property
@@ -203,12 +203,12 @@ def _branch(graph: Graph, edges: dict[str, list[str]], indent: str) -> Iterator[
 
 
 def _siblings(ids: list[str], indent: str) -> list[tuple[str, str, bool]]:
-    """Entries to be drawn: (id, indent, whether it is the last sibling), the first at the end."""
+    """Entries to draw: (id, indent, whether it is the last sibling), the first at the end."""
     return [(each, indent, place == len(ids) - 1) for place, each in enumerate(ids)][::-1]
 
 
 def _longest_first(edges: dict[str, list[str]]) -> dict[str, list[str]]:
-    """Siblings with the longest path below them first: a node is drawn where it was made."""
+    """Siblings with the longest path below them first: a node is drawn at its direct origin."""
     heights: dict[str, int] = {}
     try:
         for each in TopologicalSorter(edges).static_order():

@@ -35,11 +35,11 @@ class ReaderLock:
         self._end = weakref.finalize(self, _close, descriptor)
 
     def release(self) -> None:
-        """Give the share back; a second call does nothing."""
+        """Release the share; a second call does nothing."""
         self._end()
 
     def release_with(self, holder: object) -> None:
-        """Keep the share until `holder` is collected."""
+        """Hold the share until `holder` is collected."""
         weakref.finalize(holder, self.release)
 
     def __enter__(self) -> "ReaderLock":
@@ -51,8 +51,8 @@ class ReaderLock:
 
 @contextmanager
 def without_readers(home: Home, wait_s: float) -> Iterator[bool]:
-    """Hold the store's lock alone; yields False if readers still held it after `wait_s` seconds.
-    Readers that start meanwhile wait."""
+    """Hold the store's lock exclusively; yield False if readers still held it after `wait_s`
+    seconds. Readers that start meanwhile wait."""
     descriptor = _opened(home)
     if descriptor is None:
         yield False
@@ -76,7 +76,7 @@ def _alone(descriptor: int, until: float) -> bool:
 
 
 def _opened(home: Home) -> int | None:
-    """The lock's file; None for a store at a URL, and for one that cannot have it."""
+    """Open the lock's file; None for a store at a URL, and for one that cannot have it."""
     if not isinstance(files_of(home), LocalFiles):
         return None
     for flags in (os.O_RDWR | os.O_CREAT, os.O_RDONLY):
@@ -111,8 +111,8 @@ def check_parts(catalog: cat.Catalog, parts: list[dict[str, Any]]) -> None:
 
 
 def damage(home: Home, part: dict[str, Any], state: FileState | None) -> str:
-    """The damage of a part according to its state; empty if it is intact. The part is read only if
-    its modification time differs from the last verification."""
+    """Return the damage of a part according to its state; empty if it is intact. The part is read
+    only if its modification time differs from the last verification."""
     if state is None:
         return MISSING
     if state.bytes != part["bytes"]:
@@ -121,7 +121,7 @@ def damage(home: Home, part: dict[str, Any], state: FileState | None) -> str:
 
 
 def read_whole(home: Home, part: dict[str, Any]) -> tuple[bytes, str]:
-    """A part's bytes, and its damage according to the checksum; empty if it is intact."""
+    """Return a part's bytes, and its damage according to the checksum; empty if it is intact."""
     data = _bytes(home, part["path"])
     if data is None:
         return b"", MISSING
@@ -132,7 +132,7 @@ def read_whole(home: Home, part: dict[str, Any]) -> tuple[bytes, str]:
 
 
 def _bytes(home: Home, path: str) -> bytes | None:
-    """A part's bytes, also if a compaction replaced it since its entry was read."""
+    """Return a part's bytes, also if a compaction replaced it since its entry was read."""
     for place in (path, f"{REPLACED_FOLDER}/{path}"):
         with suppress(FileNotFoundError):
             return files_of(home).get(place)

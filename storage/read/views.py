@@ -48,7 +48,7 @@ Definitions = Mapping[str, str]
 
 
 class Instance:
-    """A DuckDB instance whose first database, `memory`, is the one that others are copied from."""
+    """A DuckDB instance whose first database, `memory`, is the template of the others."""
 
     def __init__(self) -> None:
         self._root = duckdb.connect()
@@ -60,12 +60,12 @@ class Instance:
         self._root.execute("set enable_external_file_cache = false")
 
     def close(self) -> None:
-        """Close the connection that keeps the instance; those in use keep it until they end."""
+        """Close the connection that holds the instance; those in use hold it until they end."""
         self._root.close()
 
     @contextmanager
     def database(self, definitions: Definitions) -> Iterator[duckdb.DuckDBPyConnection]:
-        """A connection to a new copy of the first database; both go at the end."""
+        """Provide a connection to a new copy of the first database; both are closed at the end."""
         with self._lock:
             for given in (each for each in definitions if each not in self._defined):
                 self._root.execute(definitions[given])
@@ -91,9 +91,9 @@ _of_parents: list[Instance | None] = []
 
 @contextmanager
 def database(definitions: Definitions) -> Iterator[duckdb.DuckDBPyConnection]:
-    """A connection to a new database with these definitions, in this process's instance.
+    """Provide a connection to a new database with these definitions, in this process's instance.
 
-    An error after which DuckDB refuses all statements ends the instance: the next question starts
+    An error after which DuckDB refuses all statements ends the instance: the next call starts
     another.
     """
     mine = _running()
@@ -122,14 +122,14 @@ def _discard(broken: Instance) -> None:
 
 
 def _after_fork() -> None:
-    """A forked process has none of DuckDB's threads: it starts an instance of its own."""
+    """Start a new instance in a forked process, which has none of DuckDB's threads."""
     global _instance, _lock
     _of_parents.append(_instance)  # closing it would wait for those threads
     _instance, _lock = None, threading.Lock()
 
 
 def _at_exit() -> None:
-    """Before Python ends: DuckDB's binding calls an object that lives longer a leak."""
+    """Close the instance before Python ends: DuckDB reports longer-lived objects as leaks."""
     if _instance is not None:
         _discard(_instance)
 
@@ -197,10 +197,9 @@ def connect(
 
     Every table of the contract is a view, even if it has no rows yet; the contract's `macros` are
     defined with those that they need, by default all. With `comments`, tables, views and columns
-    have SQL comments; the default is to comment where all macros are asked for. Parts entered later
-    are not visible: connect again. Raises StoreError if the catalog cannot be read or is of a newer
-    tutti, CatalogMissing if there are parts but no catalog, PartDamaged if a part is missing or
-    changed.
+    have SQL comments; by default they do if all macros are requested. Parts entered later are not
+    visible: connect again. Raises StoreError if the catalog cannot be read or is of a newer tutti,
+    CatalogMissing if there are parts but no catalog, PartDamaged if a part is missing or changed.
     """
     home = home or current_home()
     connection = duckdb.connect()
@@ -231,7 +230,7 @@ def connect(
 def query(
     sql: str, home: Home | None = None, parameters: Mapping[str, Any] | None = None
 ) -> list[dict[str, Any]]:
-    """Run one statement on a fresh database; returns its rows as dictionaries. `parameters` are the
+    """Run one statement on a fresh database; return its rows as dictionaries. `parameters` are the
     statement's ``$name``s. Raises like `connect`."""
     home = home or current_home()
     if isinstance(files_of(home), RemoteFiles):  # an instance knows one file system a protocol
@@ -255,8 +254,8 @@ def _answer(
 
 
 def macros_named(sql: str) -> list[str]:
-    """The macros whose names are in the text, and those that they need. Defining all takes as long
-    as the rest of `connect`. A text that asks for the list of functions needs all."""
+    """Return the macros whose names are in the text, and those that they need. Defining all takes
+    as long as the rest of `connect`. A text that asks for the list of functions needs all."""
     text = sql.lower()
     if "duckdb_functions" in text:
         return list(MACROS)
@@ -264,7 +263,7 @@ def macros_named(sql: str) -> list[str]:
 
 
 def _with_needed(named: Iterable[str]) -> list[str]:
-    """These macros and those that their SQL uses, in the order of `MACROS`."""
+    """Return these macros and those that their SQL uses, in the order of `MACROS`."""
     wanted = set(named)
     for name in reversed(MACROS):
         if name in wanted:
@@ -318,7 +317,7 @@ def _snapshot(catalog: cat.Catalog) -> _Snapshot:
 
 
 def commented() -> dict[str, tuple[str, tuple[str, ...]]]:
-    """What has comments: by name, ``table`` or ``view`` and the columns."""
+    """Return the objects with comments: by name, ``table`` or ``view`` and the columns."""
     found = {name: ("view", tuple(columns)) for name, columns in COLUMNS.items()}
     for table in (cat.parts, *CATALOG_TABLES):
         found[table.name] = ("table", tuple(column.name for column in table.columns))
@@ -336,7 +335,7 @@ def _views_sql(urls: Mapping[str, Parts]) -> str:
 
 
 def _view_sql(name: str, parts: Parts) -> str:
-    """Parts of one version share their columns, so DuckDB opens only one of them for this."""
+    """The SQL of a view. DuckDB opens one part per version, whose parts share their columns."""
     selects = []
     for (_, partitioned), urls in sorted(parts.items(), reverse=True):
         files = ", ".join("'" + url.replace("'", "''") + "'" for url in sorted(urls))

@@ -41,7 +41,7 @@ it raises an error of the store that may pass."""
 
 @dataclass(eq=False, slots=True)
 class Entry:
-    """One closure of the queue, or the rows that it would make: stored, or failed, alone."""
+    """One closure of the queue, or the rows that it would create; each is stored or fails alone."""
 
     n_rows: int
     """The number of its rows, of the queue's limit; 1 until they are made, and if there are none"""
@@ -65,14 +65,14 @@ class Entry:
         self.n_rows = _count(self.rows) or 1
 
     def leave_out_unfit(self) -> int:
-        """Leave out the rows that do not fit their tables; returns their number."""
+        """Leave out the rows that do not fit their tables; return their number."""
         rows = self.rows
         self.rows = {name: [row for row in rows[name] if _fits(name, row)] for name in rows}
         return _count(rows) - _count(self.rows)
 
 
 def share_of(rows: Rows) -> tuple[int, int]:
-    """The number of rows, and about how many bytes of memory their texts and token ids take."""
+    """The number of rows, and the approximate bytes of memory of their texts and token ids."""
     number = size = 0
     for table, given in rows.items():
         number += len(given)
@@ -91,7 +91,7 @@ def _bytes(rows: list[Any], names: tuple[str, ...]) -> int:
 
 
 def _bytes_of_list(values: Any) -> int:
-    """Of tool calls, spans of token ids, or numbers; 0 of what its column will refuse."""
+    """Bytes of tool calls, spans, or numbers; 0 for values that the column will refuse."""
     try:
         is_nested = isinstance(values[0], dict)
         return _bytes(values, ("arguments", "ids")) if is_nested else NUMBER_BYTES * len(values)
@@ -104,7 +104,7 @@ def _count(rows: Rows) -> int:
 
 
 def changes(batch: list[Entry]) -> Complete | None:
-    """The changes of all entries in one transaction; None if there are none."""
+    """Return the changes of all entries in one transaction; None if there are none."""
     completes = [entry.complete for entry in batch if entry.complete is not None]
     given = [entry.ended for entry in batch if entry.ended]
     ended = {key: status for each in given for key, status in each.items()}

@@ -2,8 +2,8 @@
 
 `add` never waits: when the queue is full it refuses the rows and counts them (a gateway's calls).
 `put` waits for room (a sweep's attempts). Each entry fails alone: it is logged, counted in
-`dropped` and reported to its producer. While the store takes nothing, the entries stay in order
-and are tried again every `commit_s`. An entry that alone fails `TRIES` times fails for good. A
+`dropped` and reported to its producer. While the store accepts nothing, the entries stay in order
+and are tried again every `commit_s`. An entry that alone fails `TRIES` times fails permanently. A
 closed writer and one whose lease is lost raise StoreError and LeaseLost.
 """
 
@@ -94,7 +94,7 @@ class BufferedWriter:
         return str(self._lease_lost or self._error or self._note)
 
     def add(self, table: str, row: Row) -> bool:
-        """Add a row without waiting; if the queue is full, count the row and return False."""
+        """Add a row without waiting; if the queue is full, count it as lost and return False."""
         return self.add_all({table: [row]})
 
     def add_all(self, rows: Rows) -> bool:
@@ -141,8 +141,8 @@ class BufferedWriter:
             self._note = note
 
     def flush(self, timeout_s: float = TIMEOUT_S) -> int:
-        """Commit everything added so far; returns the total number of committed rows. Raises the
-        StoreError by which the store takes nothing; the rows stay and are tried again."""
+        """Commit everything added so far; return the total number of committed rows. Raises the
+        StoreError for which the store accepts nothing; the rows stay and are tried again."""
         with self._changed:
             self._check()
             self._asked += 1
@@ -153,8 +153,8 @@ class BufferedWriter:
             return self._result()
 
     def close(self, timeout_s: float = TIMEOUT_S) -> None:
-        """Commit the remaining rows and end the thread; while the store takes nothing, it is tried
-        `TRIES` times. Raises like `flush`; rows that could not be committed are counted."""
+        """Commit the remaining rows and end the thread; if the store accepts nothing, try `TRIES`
+        times. Raises like `flush`; rows that could not be committed are counted."""
         with self._changed:
             if self._closed:
                 return
@@ -173,7 +173,7 @@ class BufferedWriter:
         self.close()
 
     def _enter(self, entry: Entry, timeout_s: float = 0.0) -> bool:
-        """Add an entry as soon as there is room; returns whether there was. Counts `add`'s loss."""
+        """Add an entry once there is room; return whether there was. Counts the losses of `add`."""
         with self._lock:
             rows, size = self._rows + entry.n_rows, self._bytes + entry.n_bytes
             if rows > self._max_rows or size > MAX_BYTES or self._closed or self._lease_lost:
@@ -228,12 +228,12 @@ class BufferedWriter:
             self.lost(self._rows, self._error)
 
     def _is_due(self) -> bool:
-        """Whether a commit is asked for, or there is a batch that need not wait."""
+        """Whether a commit is requested, or there is a batch that need not wait."""
         is_full = self._rows >= BATCH_ROWS or self._bytes >= BATCH_BYTES
         return self._asked > self._attempted or (is_full and self._error is None)
 
     def _commit_pending(self, pending: deque[Entry]) -> StoreError | None:
-        """Commit entries in order and remove them; returns the error by which the rest waits.
+        """Commit entries in order and remove them; return the error for which the rest waits.
         Entries added meanwhile wait for the next time, so that there are few parts per second."""
         try:
             self._settle(pending)
@@ -256,7 +256,7 @@ class BufferedWriter:
         return None
 
     def _settle(self, pending: deque[Entry]) -> None:
-        """Find out whether an unanswered commit took effect. Raises StoreError if that fails."""
+        """Determine whether an unanswered commit took effect. Raises StoreError if that fails."""
         if self._unanswered is not None:
             entries, count = self._unanswered
             if settle(self._catalog, entries):
@@ -265,7 +265,7 @@ class BufferedWriter:
             self._unanswered = None
 
     def _take(self, pending: deque[Entry]) -> list[Entry]:
-        """Take the entries of about one part from the queue, and make their rows."""
+        """Take the entries of about one part from the queue, and create their rows."""
         batch: list[Entry] = []
         rows, size, more, pause = 0, 0, 0, GilYielder()
         while pending and rows < BATCH_ROWS and size < BATCH_BYTES:
@@ -288,7 +288,7 @@ class BufferedWriter:
         return batch
 
     def _make(self, entry: Entry, make: Make, pause: GilYielder) -> bool:
-        """Make an entry's rows; returns whether it did not fail. Raises StoreError if it waits."""
+        """Create an entry's rows; return whether it did not fail. Raises StoreError if it waits."""
         try:
             entry.make_rows(make)
             pause()
@@ -301,7 +301,7 @@ class BufferedWriter:
 
     def _commit(self, batch: list[Entry]) -> None:
         """Commit entries in one transaction, or the good ones without the bad, and remove them.
-        Raises StoreError if the store takes nothing."""
+        Raises StoreError if the store accepts nothing."""
         tables = self._tables(batch)
         if not batch:
             return
@@ -341,7 +341,7 @@ class BufferedWriter:
         return to_tables(batch)
 
     def _waits(self, failed: list[Entry], error: Exception) -> bool:
-        """Whether what failed is tried again: the store takes nothing, or the error may pass."""
+        """Whether to retry a failed commit: the store accepts nothing, or the error may pass."""
         if not isinstance(error, StoreError) or isinstance(error, PERMANENT):
             return False
         if isinstance(error, StoreFull):
@@ -373,7 +373,7 @@ class BufferedWriter:
             self._changed.notify_all()
 
     def _let_go(self, committed: list[Entry], rows: int) -> None:
-        """Count committed rows; free the entries a few at a time: thousands block other threads."""
+        """Count committed rows; free few entries at a time, as thousands block other threads."""
         self.committed += rows
         self._free(committed)
         pause = GilYielder()

@@ -1,16 +1,16 @@
 """Stores growing prompts once: a conversation of n turns costs O(n) messages, not O(n²).
 
-A gateway sees each call's whole prompt. `Conversation` recognises messages that it has seen: only
-new ones become rows, and a call refers to its prompt by spans of positions. An agent that continues
-its context has one span; one that edits its context (cut, summarised, branched) has several, and
-the messages it kept are not stored again.
+A gateway sees each call's whole prompt. `Conversation` recognises known messages: only new ones
+become rows, and a call refers to its prompt by spans of positions. An agent that continues its
+context has one span; one that edits its context (cut, summarised, branched) has several, and the
+messages it kept are not stored again.
 
 A client rarely sends an answer back byte for byte: it drops nulls, parses the arguments of tool
 calls and serialises them again, strips text and wraps it in a list of parts, or writes tool calls
-as text, as smolagents does: the answer stripped, a line ``Calling tools:``, and the calls as Python
-writes them, in the order of their ids. An agent that writes code closes the code block and adds a
-call that the model did not make. Messages that mean the same are one row. A form of a message is
-normalised once; later prompts find it by the hash of its bytes.
+as text, as smolagents does: the answer stripped, a line ``Calling tools:``, and the calls in
+Python's notation, in the order of their ids. An agent that writes code closes the code block and
+adds a call that the model did not make. Messages with the same meaning are one row. A form of a
+message is normalised once; later prompts look it up by the hash of its bytes.
 """
 
 import ast
@@ -27,7 +27,7 @@ CODE_END = "</code>"
 
 
 def originals(text: str) -> Iterator[Mapping[str, Any]]:
-    """The answers that an assistant's text may restate, the likeliest first."""
+    """Yield the answers that an assistant's text may restate, the likeliest first."""
     said, _, written = text.partition(MARK)
     if calls := _calls(written):
         said = said.removesuffix("\n")
@@ -37,7 +37,7 @@ def originals(text: str) -> Iterator[Mapping[str, Any]]:
 
 
 def _calls(written: str) -> list[Any]:
-    """Calls as Python writes them; none if that is something else."""
+    """Return calls in Python's notation; none if the text is something else."""
     try:
         calls = ast.literal_eval(written)
     except (ValueError, SyntaxError, RecursionError, MemoryError):
@@ -82,7 +82,7 @@ class Conversation:
         self.restart()
 
     def restart(self) -> None:
-        """Forget all messages: they are new when they come again."""
+        """Drop all messages, so that they are new when they come again."""
         self._first_places: dict[int, int] = {}
         self._later_places: dict[int, list[int]] = {}
         """The positions of each key. Most have one: no list for it, which would take more memory
@@ -119,10 +119,10 @@ class Conversation:
         """Record a call with its prompt and answer, as OpenAI messages.
 
         Returns new rows of `messages` and the call's `prompt_spans`, positions inclusive. The
-        answer is a row of the call that made it; None if the call had none. `prompt` lacks the
-        context that the server kept; the spans include it, if it is known. With `repeats`, a prompt
-        that was answered and comes again was said again: its messages after its last answer and its
-        instructions are new rows.
+        answer is a row of its call; None if the call had none. `prompt` lacks the context that the
+        server kept; the spans include it, if it is known. With `repeats`, an answered prompt that
+        comes again counts as a new request: its messages after its last answer and its instructions
+        are new rows.
         """
         seen = self._first_places
         keys = [
@@ -161,7 +161,7 @@ class Conversation:
         return rows, spans
 
     def _was_answered(self, keys: list[int]) -> bool:
-        """Whether a prompt of known messages had an answer: the last prompt or one begun anew."""
+        """Whether a prompt of known messages had an answer: the last prompt or a restarted one."""
         return self._last[: self._asked] == keys or hash(tuple(keys)) in self._answered
 
     def _kept(self, kept: KeptContext) -> list[int]:
@@ -301,7 +301,7 @@ def spans_of(
 
 
 def _first_said_again(prompt: Sequence[Message]) -> int:
-    """The place of the first message after the last answer and the instructions of a prompt."""
+    """The index of the first message after the last answer and the instructions of a prompt."""
     before = ("assistant", "system", "developer")
     places = (place for place, said in enumerate(prompt, 1) if said.get("role") in before)
     return max(places, default=0)
@@ -312,7 +312,7 @@ def _text(value: Any) -> str | None:
 
 
 def _content(message: Message) -> Any:
-    """Its text, or its parts where they are more than text."""
+    """Return its text, or its parts if they are more than text."""
     said = message.get("content")
     if isinstance(said, list):
         texts = [_text_of_part(part) for part in said]
@@ -332,7 +332,7 @@ def _text_of_part(part: Any) -> str | None:
 
 
 def _without_marks(part: Any) -> Any:
-    """A part without its mark for Anthropic's cache, which clients move at every call."""
+    """Return a part without its mark for Anthropic's cache, which clients move at every call."""
     if isinstance(part, Mapping) and "cache_control" in part:
         return {name: value for name, value in part.items() if name != "cache_control"}
     return part
@@ -349,12 +349,12 @@ def _plain_key(message: Message) -> int:
 
 
 def _meaning(message: Message) -> int:
-    """A key that is equal for messages that mean the same: an answer comes back as the client
-    stored it.
+    """Return a key that is equal for messages with the same meaning, because an answer comes back
+    in the client's form.
 
     No API distinguishes missing and empty content; servers and clients mix them. Space around an
-    answer and the order of its tool calls, which have ids, are not compared, nor is reasoning: most
-    clients do not send it back.
+    answer and the order of its tool calls, which have ids, are not compared, nor is reasoning,
+    which most clients do not send back.
 
     64 bits of the interpreter's keyed hash: in a conversation of a thousand messages two collide
     with a probability of 10^-13. The whole prompt is hashed at every call, so a cryptographic
@@ -375,7 +375,7 @@ def _meaning(message: Message) -> int:
 
 
 def _same_arguments(text: str | None) -> str:
-    """Arguments of a tool call as every client would serialise them; no arguments are ``{}``."""
+    """Arguments of a tool call in one serialisation for all clients; no arguments are ``{}``."""
     try:
         value = orjson.loads(text or "{}")
         orjson.dumps(value)  # refuses what is nested too deeply to walk

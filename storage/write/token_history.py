@@ -13,11 +13,11 @@ from typing import Any, Generic, Protocol, TypeVar
 
 
 class Sized(Protocol):
-    """What knows its memory."""
+    """An object with a known memory size."""
 
     @property
     def size(self) -> int:
-        """Bytes, as an estimate."""
+        """Return the estimated size in bytes."""
         ...
 
 
@@ -25,7 +25,7 @@ Value = TypeVar("Value", bound=Sized)
 
 
 class LastUsed(Generic[Value]):
-    """The values put last, with at most `max_bytes` together; thread-safe."""
+    """The most recently used values, with at most `max_bytes` together; thread-safe."""
 
     def __init__(self, max_bytes: int) -> None:
         self._max_bytes, self._bytes = max_bytes, 0
@@ -38,8 +38,8 @@ class LastUsed(Generic[Value]):
         return found[0] if found is not None else None
 
     def put(self, name: str, value: Value) -> None:
-        """Enter a value, or one that was used and has grown, as the last; the first ones beyond the
-        bound are forgotten, `value` itself if it alone is larger."""
+        """Enter a new or updated value as the most recent; the oldest ones beyond the limit are
+        dropped, or `value` itself if it alone is larger."""
         size = value.size
         with self._lock:
             _, before = self._known.get(name, (None, 0))
@@ -50,7 +50,7 @@ class LastUsed(Generic[Value]):
                 self._drop(next(iter(self._known)))
 
     def forget(self, name: str) -> None:
-        """Forget a value that will not be used again, if it is known."""
+        """Drop a value that will not be used again, if it is known."""
         with self._lock:
             self._drop(name)
 
@@ -82,7 +82,7 @@ class TokenHistory:
         return sum(len(known) for _, known in self._known)
 
     def observe(self, call_id: str, prompt: Sequence[int], completion: Sequence[int]) -> list[Span]:
-        """The prompt's spans against earlier calls. Ids are from 0 to 2**31 - 1."""
+        """Return the prompt's spans against earlier calls. Ids are from 0 to 2**31 - 1."""
         asked = array("i", prompt).tobytes()
         best, before, shared = "", b"", 0
         for name, known in reversed(self._known):
@@ -106,7 +106,7 @@ class TokenHistory:
 
 
 class TokenHistories:
-    """The histories of the programs of one gateway; thread-safe. A program that was forgotten is
+    """The histories of the programs of one gateway; thread-safe. A program that was dropped is
     stored again in full from its next call on."""
 
     def __init__(self, max_bytes: int = MAX_BYTES) -> None:
@@ -122,7 +122,7 @@ class TokenHistories:
         return spans
 
     def forget(self, program: str) -> None:
-        """Forget a program that will make no more calls."""
+        """Drop a program that will make no more calls."""
         self._known.forget(program)
 
 
@@ -133,11 +133,11 @@ class BrokenSpans(ValueError):
 def read_prompts(
     calls: Iterable[Mapping[str, Any]], wanted: Collection[str] | None = None
 ) -> dict[str, list[int]]:
-    """The prompt ids of each call, or of those that are `wanted`, by its id.
+    """Return the prompt ids of each call, or of the `wanted` ones, by call id.
 
     `calls` are rows of one attempt's `calls` with `call_id`, `prompt_token_ids` and `token_ids`, in
-    any order; those whose prompts were not recorded are left out. Give all of an attempt's calls: a
-    prompt may refer to a call of another role, or to one that failed. Raises BrokenSpans.
+    any order; those without recorded prompts are left out. Pass all of an attempt's calls, because
+    a prompt may refer to a call of another role, or to a failed one. Raises BrokenSpans.
     """
     rows = {str(row["call_id"]): row for row in calls if row["prompt_token_ids"] is not None}
     prompts: dict[str, list[int]] = {}
@@ -188,7 +188,7 @@ def _common(one: bytes, other: bytes) -> int:
 
 
 def _continues(rest: bytes, before: bytes, cut: int) -> int:
-    """Bytes at the end of `before`, behind `cut`, with which `rest` begins; 0 if it does not."""
+    """Bytes at the end of `before`, after `cut`, with which `rest` begins; 0 for none."""
     probe = rest[:PROBE_BYTES]
     if len(probe) < PROBE_BYTES:
         return 0
@@ -201,7 +201,7 @@ def _continues(rest: bytes, before: bytes, cut: int) -> int:
 
 
 def _reference(call_id: str, start: int, end: int) -> Span:
-    """`start` and `end` in bytes."""
+    """Return a span; `start` and `end` are in bytes."""
     first, last = start // ID_BYTES, end // ID_BYTES - 1
     return {"call_id": call_id, "first": first, "last": last, "ids": None}
 

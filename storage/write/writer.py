@@ -192,24 +192,24 @@ def end_attempts(connection: sa.Connection, ended: Mapping[str, str]) -> None:
 
 
 def check_files(catalog: cat.Catalog) -> None:
-    """Raise StoreError unless a part can be written; nothing stays of it."""
+    """Raise StoreError unless a part can be written; no file is left behind."""
     with cat.store_boundary(catalog.home):
         entry = write_part(catalog.home, "calls", None, TABLES["calls"].empty_table())
         _take_away(catalog, [entry])
 
 
 def write_nothing(connection: sa.Connection) -> None:
-    """A statement that a catalog refuses which cannot be written; it changes no row."""
+    """Run a statement that an unwritable catalog refuses; it changes no row."""
     path = cat.parts.c.path
     connection.execute(sa.update(cat.parts).where(sa.false()).values(path=path))
 
 
 def settle(catalog: cat.Catalog, entries: list[dict[str, Any]]) -> bool:
-    """Whether the commit of `entries` took effect; if not, their files are removed.
+    """Return whether the commit of `entries` took effect; if not, their files are removed.
 
     A server may still be processing a commit whose client lost the connection: entering the same
     parts waits for it, and fails if it took effect. Raises StoreError if the database cannot be
-    asked.
+    queried.
     """
     if not entries:
         return False
@@ -224,12 +224,12 @@ def settle(catalog: cat.Catalog, entries: list[dict[str, Any]]) -> bool:
 
 
 class _NotEntered(Exception):
-    """The parts could be entered, so they had not been; raised to roll the entry back."""
+    """Raised to roll an entry back: parts that could be entered had not been entered before."""
 
 
 def _take_away(catalog: cat.Catalog, entries: list[dict[str, Any]]) -> bool:
-    """Remove the files of parts that were certainly not entered; returns False. One that cannot be
-    removed stays: an orphan costs space, and what failed before is what the caller must know."""
+    """Remove the files of parts that were certainly not entered; return False. A file that cannot
+    be removed stays: an orphan only costs space, and the caller needs the original error."""
     for entry in entries:
         try:
             files_of(catalog.home).remove(entry["path"])
@@ -239,7 +239,7 @@ def _take_away(catalog: cat.Catalog, entries: list[dict[str, Any]]) -> bool:
 
 
 def _settled(catalog: cat.Catalog, entries: list[dict[str, Any]]) -> bool | None:
-    """Like `settle`; None if the catalog cannot be asked. Then the files stay: an orphan costs
+    """Like `settle`; None if the catalog cannot be queried. Then the files stay: an orphan costs
     space, a missing part costs data."""
     try:
         return settle(catalog, entries)

@@ -1,7 +1,7 @@
-"""The agent loop: call the model and carry out its tool calls until it answers or reaches a limit.
+"""The agent loop: call the model and run its tool calls until it answers or reaches a limit.
 
-With a partner, a message without calls goes to the partner and is no answer. A failed attempt is
-data: the loop returns it with its status, and raises only for errors of the program itself.
+With a partner, a message without calls goes to the partner and is not an answer. A failed attempt
+is data: the loop returns it with its status, and raises only for errors of the program itself.
 """
 
 import time
@@ -76,7 +76,7 @@ class AttemptLimits:
 
 @dataclass(frozen=True)
 class Agent:
-    """How an attempt is made, apart from model, tools and limits."""
+    """Settings of an attempt besides model, tools and limits."""
 
     dialect: Dialect = "openai"
     """The text form of calls, if the endpoint does not parse them."""
@@ -145,12 +145,12 @@ class Trajectory:
 
     @property
     def working_s(self) -> float:
-        """Its seconds without what it waited for."""
+        """Its seconds without waits."""
         return self.seconds - self.held_s - self.partner_s
 
     @property
     def cost_usd(self) -> float | None:
-        """What it cost; None where a price is unknown."""
+        """The attempt's cost; None if a price is unknown."""
         return self.cost.usd
 
     def fail(self, status: str, error_type: str, message: str) -> None:
@@ -241,8 +241,8 @@ class _Attempt:
             self._append_ledger()
 
     def _take(self, reply: Reply) -> tuple[list[Any], Sequence[str]]:
-        """Record a reply; returns its calls, also those that the endpoint left in the text, and the
-        errors of unreadable ones."""
+        """Record a reply; return its calls, including those that the endpoint left in the text, and
+        the errors of unreadable ones."""
         done, message = self.trajectory, reply.message
         read = read_calls(message["content"], self.agent.dialect, reply.call_id)
         if read.calls and not message.get("tool_calls"):
@@ -257,7 +257,7 @@ class _Attempt:
         return message.get("tool_calls") or [], read.errors
 
     async def _answered(self, said: str) -> bool:
-        """Send a message without calls to the partner; returns whether the dialogue continues."""
+        """Send a message without calls to the partner; return whether the dialogue continues."""
         if self.partner is None:
             self._finish(self.agent.read_answer(said))
             return False
@@ -329,7 +329,7 @@ class _Attempt:
         done.status = "ok" if done.stop_reason is Stop.ANSWERED else "model_error"
 
     async def _use_tools(self, calls: Sequence[Any]) -> str | None:
-        """Carry out a turn's calls; returns the final text of the first that ends the attempt."""
+        """Run a turn's calls; return the final text of the first that ends the attempt."""
         done, most = self.trajectory, self.agent.calls_a_turn
         functions = [call["function"] for call in calls]
         try:
@@ -356,7 +356,7 @@ class _Attempt:
         return next((result.final for result in results if result.final is not None), None)
 
     def _report_errors(self, errors: Sequence[str], alone: bool) -> None:
-        """Report unreadable calls as a user message: they have no id to answer to."""
+        """Report unreadable calls as a user message, because they have no id for an answer."""
         self._malformed += alone and bool(errors)
         if self.agent.rebuild is not None:
             window = self._window

@@ -1,7 +1,7 @@
-"""Parallel thinking: several solutions of one problem at once, then one answer made of them.
+"""Parallel thinking: several solutions of one problem at once, then one combined answer.
 
-`select` asks which solution is right; `synthesis` asks for one new solution. Where the combining
-call gives no answer, its run has an `error_type`, and the sample's seed draws a solution.
+`select` asks which solution is right; `synthesis` asks for one new solution. If the combining call
+gives no answer, its run has an `error_type`, and the sample's seed draws a solution.
 """
 
 import json
@@ -58,9 +58,9 @@ class Combination:
         seed: int | str,
         window: int | None = None,
     ) -> None:
-        """`texts` are the solutions, at least one. One that is empty or longer than `most_chars` is
-        not shown. `seed` draws the order, and so which `window` of them are shown; None shows all.
-        """
+        """`texts` are the solutions, at least one. An empty one or one longer than `most_chars` is
+        not shown. `seed` draws the order, and therefore which `window` of them are shown; None
+        shows all."""
         self._combine, self._texts = combine, texts
         draw = Random(seed)
         shown = [number for number, text in enumerate(texts) if 0 < len(text) <= most_chars]
@@ -71,8 +71,8 @@ class Combination:
 
     @property
     def without_asking(self) -> Taken | None:
-        """The answer where nothing is to be asked: no solution can be shown, or `select` would
-        choose among equal texts. None: ask."""
+        """Return the answer if no call is needed: no solution can be shown, or `select` would
+        choose among equal texts. Return None if a call is needed."""
         if not self.shown:
             return self.draw("no_candidate")
         if self._combine == "select" and len(set(self._shown_texts)) == 1:
@@ -80,7 +80,7 @@ class Combination:
         return None
 
     def prompt(self, messages: Sequence[Message]) -> list[Message]:
-        """The combining call's. Solutions are numbered as they are shown, from 1."""
+        """Return the combining call's prompt. Solutions are numbered in the order shown, from 1."""
         parts = {f"solution-{place}": text for place, text in enumerate(self._shown_texts, 1)}
         content = messages[-1]["content"]
         if self._combine == "synthesis":
@@ -103,7 +103,7 @@ class Combination:
         return self.draw("no_verdict") if label is None else Taken(self.shown[int(label) - 1])
 
     def draw(self, error: str) -> Taken:
-        """The solution that the seed draws, because of `error`; always the same one."""
+        """Return the solution that the seed draws because of `error`; always the same one."""
         return Taken(self._drawn, error)
 
     @property
@@ -126,7 +126,7 @@ COMBINER_ROLES: Mapping[Combine, str] = {"select": "selector", "synthesis": "syn
 
 @dataclass(frozen=True)
 class ParallelSettings:
-    """How solutions are combined."""
+    """Settings for combining solutions."""
 
     combine: Combine
     most_chars: int
@@ -139,18 +139,18 @@ Run = tuple[str, str, ToolResult]
 
 
 class ParallelThinker:
-    """A model that answers by several solutions."""
+    """A model that answers with several combined solutions."""
 
     def __init__(
         self, solvers: Sequence[ChatModel], combiner: ChatModel, settings: ParallelSettings
     ) -> None:
-        """`solvers` are one model with a seed each; `combiner` is the one that combines."""
+        """`solvers` are one model with different seeds; `combiner` combines their solutions."""
         self._solvers, self._combiner, self._settings = solvers, combiner, settings
 
     async def complete(
         self, messages: Messages, tools: Schemas, step: int, positions: Positions = None
     ) -> Reply:
-        """The answer. Raises ModelCallFailed, and ContextExceeded where no solution fits."""
+        """Return the answer. Raises ModelCallFailed, and ContextExceeded if no solution fits."""
 
         async def solve(number: int, solver: ChatModel) -> tuple[Reply, Run]:
             started_at = now()
@@ -179,7 +179,7 @@ class ParallelThinker:
     async def _combine(
         self, messages: Messages, replies: Sequence[Reply], step: int
     ) -> tuple[Reply, Reply | None, Run]:
-        """The answer, the combining call's reply (None where it did not answer), and its run."""
+        """The answer, the combining call's reply (None if it did not answer), and its run."""
         settings, started_at = self._settings, now()
         texts = [each.message["content"] or "" for each in replies]
         combination = Combination(settings.combine, texts, settings.most_chars, settings.seed)

@@ -1,8 +1,8 @@
-"""Verdicts of a model that checks an answer: asked for in one form, and read strictly.
+"""Verdicts of a model that checks an answer: one form in the prompt, and strict parsing.
 
-A verdict is the last line that is not empty, ``Verdict: LABEL``. A quoted last line may be a
-citation from the material, which the attempt wrote: it is no verdict where the material contains
-one, or where the model gave another one in its own words.
+A verdict is the last nonempty line, ``Verdict: LABEL``. A quoted last line may be a citation from
+the material, which the attempt wrote: it does not count if the material contains a verdict, or if
+the model gave another one in its own words.
 """
 
 import hashlib
@@ -31,7 +31,7 @@ def read_verdict(text: str, labels: Sequence[str], material: str = "") -> str | 
 
 
 def _lines(text: str) -> list[tuple[str, bool]]:
-    """The lines of `text` with more than marks, without these, and whether each is quoted."""
+    """Lines of `text` with more than marks, without these, and whether each is quoted."""
     found, fenced_in = [], False
     for line in text.splitlines():
         bare = _EMPHASIS.sub("", line.replace("\\_", "_")).strip(" #\t")
@@ -48,8 +48,8 @@ def _label(line: str) -> str | None:
 
 
 def fenced(parts: Mapping[str, str]) -> str:
-    """Texts for a judge's prompt, each between marks that occur in none of them. The marks depend
-    on the texts, so that an answer cannot close its own part and continue as the prompt."""
+    """Return texts for a judge's prompt, each between marks that occur in none of them. The marks
+    depend on the texts, so that an answer cannot close its own part and continue as the prompt."""
     digest = hashlib.sha256("\0".join(parts.values()).encode("utf-8", "replace")).hexdigest()[:12]
     return "\n".join(
         f"<{name}-{digest}>\n{text}\n</{name}-{digest}>" for name, text in parts.items()
@@ -57,6 +57,6 @@ def fenced(parts: Mapping[str, str]) -> str:
 
 
 def verdict_line(labels: Sequence[str]) -> str:
-    """The sentence that asks for a verdict."""
+    """Return the sentence that requests a verdict."""
     options = " or ".join(f"`Verdict: {label}`" for label in labels)
     return f"Give your reasons in short, then end with a line that is exactly {options}."

@@ -1,4 +1,4 @@
-"""Benchmarks: their tasks, prompts and scorers. To add one: a YAML file in ``sets/``."""
+"""Benchmarks: their tasks, prompts and scorers. Each is a YAML file in ``sets/``."""
 
 from typing import TYPE_CHECKING
 

@@ -1,4 +1,4 @@
-"""The definition of a benchmark: where its data are, how rows become tasks, its prompt, its scorer.
+"""The definition of a benchmark: its data, the conversion of rows to tasks, its prompt, its scorer.
 
 In: a `Source`. Out: `Task`s. A benchmark is a YAML file in ``sets/`` (`definition`).
 """
@@ -29,7 +29,7 @@ log = logging.getLogger(__name__)
 
 
 def prompt_for(scorer: str) -> str:
-    """The prompt that asks for an answer that the scorer can read."""
+    """Return a prompt for answers in the form that the scorer reads."""
     return PROMPTS.get(scorer, "plain")
 
 
@@ -44,7 +44,7 @@ def gold_of(task: Task) -> str | None:
 
 
 def no_gold(task: Task) -> None:
-    """For benchmarks of files that are not checked for an answer that must score 1.0."""
+    """Return None: a benchmark of files is not checked for an answer that must score 1.0."""
     return None
 
 
@@ -54,8 +54,8 @@ Metric = Literal["attempted", "calibration", "plans"]
 
 @dataclass(frozen=True)
 class Headline:
-    """A benchmark's headline measure, and what is reported beside it. It is stored with the
-    benchmark's task set; the view `headlines` and the reports read it there."""
+    """A benchmark's headline measure, and the metrics reported beside it. It is stored with the
+    benchmark's task set, from which the view `headlines` and the reports read it."""
 
     measure: Measure
     """accuracy: the share of right attempts. mean score: the mean over tasks of a task's mean
@@ -70,7 +70,7 @@ class Headline:
     measures of plans."""
 
     def detail(self) -> dict[str, Any]:
-        """As the task set's artifact has it."""
+        """Return the headline for the task set's artifact."""
         found: dict[str, Any] = {"measure": self.measure}
         found |= {"parts": list(self.parts)} if self.parts else {}
         return found | ({"metrics": list(self.metrics)} if self.metrics else {})
@@ -147,7 +147,7 @@ class Benchmark:
 
     @property
     def headline(self) -> Headline | None:
-        """The headline measure that is stored; None for the share of right answers."""
+        """The stored headline measure; None for the share of right answers."""
         if self.reports is not None or self.own_scorer is not None:
             return self.reports
         if self.scorer in GRADED:
@@ -182,10 +182,10 @@ class Benchmark:
         return replace(self, scorer=self.rules[rule])
 
     def load(self, source: Source, left_out: list[ExcludedRow] | None = None) -> Iterator[Task]:
-        """Every task of `source`, in the files' order.
+        """Yield every task of `source`, in the files' order.
 
         Excluded rows are added to `left_out`, and their number is logged. Raises SourceMissing,
-        BadRow (also for a duplicate id), BenchmarkError for one whose tasks are made.
+        BadRow (also for a duplicate id), BenchmarkError for a benchmark with generated tasks.
         """
         if self.is_made:
             raise BenchmarkError(
@@ -217,8 +217,8 @@ class Benchmark:
         return source.files(self.name, self.hub, self.splits[split], self.also)
 
     def gold_attempt(self, task: Task) -> Submission:
-        """The submission that must score 1.0. Raises BenchmarkError if the benchmark has no gold
-        answer."""
+        """Return the submission that must score 1.0. Raises BenchmarkError if the benchmark has no
+        gold answer."""
         messages, answer = self.gold_messages(task), self.gold(task)
         return Submission(answer, answer or "", messages, task.target.get("state"))
 
@@ -269,7 +269,7 @@ def tool(name: str, description: str, parameters: Mapping[str, Any]) -> dict[str
 def text_tool(
     name: str, description: str, arguments: Mapping[str, str], is_required: bool = True
 ) -> dict[str, Any]:
-    """A tool whose arguments are texts; `arguments` has the meaning of each, or no words for it."""
+    """A tool whose arguments are texts; `arguments` has the meaning of each, or an empty text."""
     properties = {
         argument: {"type": "string"} | ({"description": meaning} if meaning else {})
         for argument, meaning in arguments.items()

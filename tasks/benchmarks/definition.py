@@ -1,7 +1,7 @@
 """A benchmark's definition: a YAML file below ``sets/``, whose name is the benchmark's.
 
-`inputs`, `target` and `attributes` name the columns of a row. A function of this package, such as
-``games.sotopia.read``, stands where a set needs code.
+`inputs`, `target` and `attributes` name the columns of a row. A set that needs code names a
+function of this package, such as ``games.sotopia.read``.
 """
 
 import re
@@ -46,9 +46,9 @@ def function_named(name: Any) -> Callable[..., Any]:
 
 @dataclass(frozen=True)
 class Column:
-    """One value of a task: ``column``, ``one|or|another``, ``column|`` (or nothing). ``KIND
-    column``: KIND is one of `KINDS`, or a function of row and column names, which returns None for
-    a value that the task goes without."""
+    """One value of a task: ``column``, ``one|or|another``, ``column|`` (optional). ``KIND column``:
+    KIND is one of `KINDS`, or a function of row and column names, which returns None for a missing
+    optional value."""
 
     names: tuple[str, ...]
     read: Callable[..., Any] = Row.text
@@ -84,7 +84,7 @@ Columns = dict[str, Annotated[Column, BeforeValidator(Column.parsed)]]
 
 
 class Example(BaseModel):
-    """A row of the publisher's, with a reply that scores 1 and one that scores 0."""
+    """A row in the publisher's form, with a reply that scores 1 and one that scores 0."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
     row: dict[str, Any]
@@ -93,7 +93,7 @@ class Example(BaseModel):
 
 
 class BenchmarkFile(BaseModel):
-    """The fields of a benchmark's file; those of `Benchmark` mean the same here."""
+    """The fields of a benchmark's file; those of `Benchmark` have the same meaning here."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
     licence: str
@@ -140,7 +140,7 @@ class BenchmarkFile(BaseModel):
         return self
 
     def tasks(self, files: Files) -> Iterator[Task]:
-        """One task a row. Raises BadRow."""
+        """Yield one task per row. Raises BadRow."""
         parts = (self.inputs, self.target, self.attributes)
         for number, row in enumerate(files.published()):
             key = self.key.value(row) if self.key else ""
@@ -171,7 +171,7 @@ def _values(row: Row, columns: Columns) -> dict[str, Any]:
 
 
 class Definitions(Mapping[str, Benchmark]):
-    """The benchmarks that are files below `folder`; each is read when it is first used."""
+    """The benchmarks that are files below `folder`; each is read on first use."""
 
     def __init__(self, folder: Path = SETS) -> None:
         self._files = {path.stem: path for path in sorted(folder.rglob("*.yaml"))}
@@ -193,7 +193,7 @@ class Definitions(Mapping[str, Benchmark]):
         return self._document(name).check(BenchmarkFile)
 
     def _document(self, name: str) -> Document:
-        """The file; what it does not give is that of the benchmark that ``like`` names."""
+        """Return the file; missing fields are those of the benchmark that ``like`` names."""
         document = read_document(self._files[name], BenchmarkError)
         content = document.content
         if not isinstance(content, dict) or "like" not in content:

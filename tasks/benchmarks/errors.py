@@ -20,7 +20,7 @@ class BadBenchmarkFile(BenchmarkError):
 
 
 class SourceMissing(BenchmarkError):
-    """The data were not found."""
+    """The data are missing."""
 
     exit_code = ExitCode.FAILED
 

@@ -2,7 +2,7 @@
 
 A turn's target is the call that the gold thought makes, or none; replies are not scored. In a
 session a model plays the user, and invents the answers of APIs that the session does not list; a
-judge scores it (``flowbench_session``). Rows are read as the published programs read them.
+judge scores it (``flowbench_session``). Rows are parsed as in the published programs.
 """
 
 import json
@@ -100,7 +100,7 @@ def _messages(row: Row) -> list[Mapping[str, Any]]:
 
 
 def described(row: Row) -> dict[str, Any]:
-    """An API in OpenAI's format, or as the inner object of that format."""
+    """Return an API in OpenAI's format, or as the inner object of that format."""
     inner = row.object("function") if row.name_of("function") else row
     parameters: Any = inner.json("parameters") if inner.name_of("parameters") else {}
     if not isinstance(parameters, dict):
@@ -111,7 +111,7 @@ def described(row: Row) -> dict[str, Any]:
 
 
 def read_sessions(files: Files, form: str) -> Iterator[Task]:
-    """One task a session. Raises BadRow, also where the workflow is missing in `form`."""
+    """Yield one task per session. Raises BadRow, also if the workflow is missing in `form`."""
     for path in files.paths:
         workflow = workflow_of(path, form)
         for number, row in enumerate(read_rows(path)):
@@ -197,8 +197,8 @@ class FlowSession(PlainWorld):
         return answer
 
     async def _invent(self, name: str, arguments: dict[str, Any]) -> str:
-        """Have the model invent an answer. Raises CallRefused if it gives no JSON, and the model's
-        own errors."""
+        """Let the model invent an answer. Raises CallRefused if it does not return JSON, and the
+        model's own errors."""
         before = "\n".join(
             f"{one['name']}({json.dumps(one['arguments'])}) gave {one['answer']}"
             for one in self._answers

@@ -1,6 +1,6 @@
 """Tasks of the user's own harness: a row has the task's ``id`` and optionally its ``question``.
 
-Other text fields of a row can be selected by (``--where``). The harness scores its own attempts.
+``--where`` can select by other text fields of a row. The harness scores its own attempts.
 """
 
 from collections.abc import Iterator

@@ -1,6 +1,6 @@
-"""m&m's: a request, 33 tools, and the plan of calls that serves it. Nothing is executed.
+"""m&m's: a request, 33 tools, and the plan of calls that fulfils it. Nothing is executed.
 
-Prompts ask for what the publisher's ask for, in other words, in one turn without feedback and
+Prompts ask for the same as the publisher's, in other words, in one turn without feedback and
 without worked examples. Rule ``best_match`` accepts the alternative plans too.
 """
 
@@ -94,8 +94,8 @@ FUNCTIONS = [tool.function for tool in TOOLS]
 
 
 def read(files: Files, form: Format) -> Iterator[Task | ExcludedRow]:
-    """One task a row; a row whose gold plan the publisher's program cannot read is left out.
-    Raises BadRow."""
+    """Yield one task per row; a row whose gold plan the publisher's program cannot read is left
+    out. Raises BadRow."""
     tools = "\n".join(
         f"- {tool.name if form == 'json' else tool.function}({tool.arguments}) -> {tool.results}: "
         f"{tool.description}"
@@ -129,14 +129,14 @@ def read(files: Files, form: Format) -> Iterator[Task | ExcludedRow]:
 
 
 def gold(task: Task) -> str:
-    """The gold plan as an answer has it."""
+    """Return the gold plan in the form of an answer."""
     if task.target["format"] == "code":
         return f"```python\n{task.target['code']}\n```"
     return json.dumps({"nodes": task.target["plan"]}, ensure_ascii=False)
 
 
 def _alternatives(row: Row) -> list[Any]:
-    """The other plans that serve the request; none where the field has none."""
+    """Return the other plans that fulfil the request; none if the field is empty."""
     if row.name_of("alt_plans_str") is None:
         return []
     found = row.literal("alt_plans_str")

@@ -92,7 +92,7 @@ def _trials(text: str, given: str | None) -> int:
 
 
 def _name_of(file: str) -> str:
-    """A file's name without its ending, with ``-`` for what a benchmark's name cannot have."""
+    """A file's name without its ending, with ``-`` for characters that are invalid in names."""
     name = _UNSAFE.sub("-", file).strip("-._")
     if not name:
         raise BadSelection(f"{file!r}: the file's name has no letter from a to z and no digit")

@@ -183,7 +183,7 @@ class LogPositions:
         return sweep_id, cell_id, fresh
 
     def changed(self, connection: sa.Connection) -> bool:
-        """Whether another import changed a position since; if not, none can until the commit."""
+        """Whether another import changed a position since `take`; later none can."""
         for mark in sorted(self.moved):
             cell_id, detail = self.details[mark]
             _artifact(connection, mark, {**detail, "records": 0}, [cell_id])

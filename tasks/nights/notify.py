@@ -71,7 +71,7 @@ LATER = (429, 500, 502, 503, 504)  # worth another try
 
 
 async def post_webhook(body: Mapping[str, Any], wait_s: float = WAIT_S) -> str | None:
-    """POST `body` as JSON, if the environment names an address; a failure is words, no error."""
+    """POST `body` as JSON, if the environment names an address; a failure is returned as text."""
     url = os.environ.get(VARIABLE)
     if not url:
         return None

@@ -151,7 +151,7 @@ class _Loader(yaml.SafeLoader):
         """Nodes of each that is complete, by its `id`, aliases counted as what they stand for."""
 
     def fetch_flow_collection_start(self, token: Any) -> None:
-        """A bracket. The scanner looks far ahead of the parser: stop it where it is too deep."""
+        """Stop at a bracket nested too deeply; the scanner is far ahead of the parser."""
         if self.flow_level >= MAX_DEPTH:
             self._refuse(f"nested more than {MAX_DEPTH} levels deep", self.get_mark())
         super().fetch_flow_collection_start(token)

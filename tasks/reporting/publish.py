@@ -1,4 +1,4 @@
-"""Show reports of sweeps, trainings and task sets: in the terminal, as a page, as artifacts."""
+"""Output of reports of sweeps, trainings and task sets: in the terminal, as page or artifact."""
 
 import asyncio
 import base64

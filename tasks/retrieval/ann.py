@@ -82,7 +82,7 @@ def _write(index: Any, path: Path) -> None:
 
 
 def gpu_count() -> int:
-    """Number of GPUs that searches take. Raises RetrievalError if FAISS has fewer, or no number."""
+    """The number of GPUs for searches. Raises RetrievalError for too many, or for no number."""
     asked = os.environ.get(GPUS, "").strip() or "0"
     if not asked.isdecimal():
         raise RetrievalError(f"{GPUS}: {asked!r} is not a number of GPUs")
@@ -110,7 +110,7 @@ class Ann:
     def __init__(
         self, index: Any, spec: IndexSpec, on_gpu: bool = False, distances: bool = False
     ) -> None:
-        """`distances`: the index gives squared distances of unit vectors, not inner products."""
+        """`distances`: the index returns squared distances of unit vectors, not inner products."""
         self._index, self._spec, self._distances = index, spec, distances
         self.filters = (
             not on_gpu

@@ -118,7 +118,7 @@ def load_stdlib_corpus() -> tuple[Document, ...]:
 
 
 def inspect_stdlib() -> list[Document]:
-    """As `load_stdlib_corpus`, in this process; without modules that cannot be imported."""
+    """Document this Python as `load_stdlib_corpus` does, but here and without failed imports."""
     documents: dict[str, Document] = {}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")

@@ -38,7 +38,7 @@ def read_plain(path: Path) -> ReadDocument:
 
 
 def read_markdown(path: Path) -> ReadDocument:
-    """A markdown file, titled by its first heading outside code. Raises Unreadable, OSError."""
+    """Read a markdown file; its title is its first heading. Raises Unreadable, OSError."""
     text = decoded(path)
     heading = HEADING.search(FENCED.sub("", text))
     return heading[1] if heading else "", with_paragraphs(text)

@@ -106,7 +106,7 @@ AT_ONCE = 1_024
 
 
 class NearnessIndex:
-    """Texts embedded once, to compare others with; the weights are learned from them alone."""
+    """Texts embedded once for comparison with others; only they determine the weights."""
 
     def __init__(self, texts: Sequence[str]) -> None:
         self._embedder = HashedNgrams.fit(texts)

@@ -149,7 +149,7 @@ def probe(path: Path) -> None:
 
 
 def open_foreign(path: Path) -> ForeignIndex:
-    """Map a FAISS file. Raises ImportRefused: no FAISS index, or of a kind that is not read."""
+    """Map a FAISS file. Raises ImportRefused for another file, or an unsupported kind."""
     try:
         index: Any = faiss.read_index(str(path), faiss.IO_FLAG_MMAP_IFC)
     except (RuntimeError, OSError) as error:

@@ -280,7 +280,7 @@ def main() -> None:
 def run(
     folder: Path, port: int, options: Options | None = None, embedder: Embedder | None = None
 ) -> None:
-    """Serve on loopback until SIGTERM, in an own process: it sets the thread switch interval."""
+    """Serve on loopback until SIGTERM, in a process of its own: it sets the switch interval."""
 
     async def work() -> None:
         async with open_service(folder, options, embedder) as server:

@@ -1,5 +1,5 @@
-"""The gates of questions over the standard library: no duplicate, solved by an oracle, and not
-solved by a no-op agent.
+"""Gates of questions over the standard library: no duplicate, solved by an oracle, not by a no-op
+agent.
 
 The agents run through the real agent loop with the real tools. Rejects are stored with their
 reason.

@@ -41,8 +41,8 @@ Row = Mapping[str, Any]
 
 
 def task_line(task: Task) -> str:
-    """Return a task as a line of JSON, without default values and without its id, which follows
-    from the other fields."""
+    """A task as a line of JSON, without defaults, and without its id, which follows from the
+    rest."""
     return TASK.dump_json(task, exclude_defaults=True, exclude={"stored_id"}).decode()
 
 

@@ -215,8 +215,7 @@ def _enter(source: Source, made: SetInMaking, folder: Path, catalog: Catalog) ->
 
 
 def _commit(source: Source, made: SetInMaking, task_set_id: str, catalog: Catalog) -> None:
-    """Commit the rows, some complete parts at a time. Rows of a killed run are not committed
-    again."""
+    """Commit the rows, some complete parts at a time; those of a killed run only once."""
     known = query(COUNT, catalog.home, {"id": task_set_id})[0]["n"]
     tables: dict[str, list[Mapping[str, Any]]] = {"tasks": [], "gate_verdicts": []}
     for part in made.parts:

@@ -64,8 +64,7 @@ def base_of(name: str, models: Path) -> tuple[Path, str]:
 
 
 def ends_of_base(base: Path) -> frozenset[int]:
-    """Return the ids that end a turn of the base's model. Raises JobError if its files do not
-    define them."""
+    """Ids that end a turn of the base's model. Raises JobError if its files do not define them."""
     ends: set[int] = set()
     for file in (base / "generation_config.json", base / "config.json"):
         if file.is_file():

@@ -1,23 +1,23 @@
-"""An external harness as the agent: one command per sample, its model calls go to the gateway.
+"""An external harness as the agent: one command per sample, whose model calls go to the gateway.
 
-The command's environment gives the endpoint (a URL for this attempt alone), the model's name and
-the task:
+The command's environment has the endpoint (a URL for this attempt only), the model's name and the
+task:
 
 * ``OPENAI_BASE_URL``, ``OPENAI_API_BASE``, ``ANTHROPIC_BASE_URL``; ``OPENAI_API_KEY`` and
-  ``ANTHROPIC_API_KEY`` = ``none`` (client libraries require a key, the gateway does not)
-* ``TUTTI_MODEL``: the name that calls give; ``TUTTI_PROGRAM``: the attempt's id; ``TUTTI_SEED``
+ ``ANTHROPIC_API_KEY`` = ``none`` (client libraries require a key, the gateway does not)
+* ``TUTTI_MODEL``: the name for calls; ``TUTTI_PROGRAM``: the attempt's id; ``TUTTI_SEED``
 * ``TUTTI_GATEWAY``: the gateway's URL; ``POST /programs/clock`` there with ``{"program_id": …}``
-  says what the attempt waited so far, in seconds: ``held_s``, ``partner_s``
+ returns the attempt's waits so far, in seconds: ``held_s``, ``partner_s``
 * ``TUTTI_TASK``: a JSON file, ``{"task_id", "id", "messages", "tools", "max_tokens",
-  "temperature", …}`` (``id`` is the item's id in its benchmark; for the other keys see
-  `tasks.sweeps.run.attempt`). The command runs in that file's folder, which contains nothing
-  else and is deleted afterwards
+ "temperature", …}`` (``id`` is the item's id in its benchmark; for the other keys see
+ `tasks.sweeps.run.attempt`). The command runs in that file's folder, which contains nothing
+ else and is deleted afterwards
 
 The answer is the JSON object on the last line of its output (``{"answer": …}``), or else the whole
 output. A command that scores itself adds ``score`` to that object (a number; 1 or more is correct
 unless ``correct`` says otherwise) and optionally ``scorer``, ``version`` and ``detail``; a
-``scorer_error`` (text) instead says that the attempt could not be scored. An exit code other than 0
-is an `infra_error`, because the cause is unknown.
+``scorer_error`` (text) instead means that the attempt could not be scored. An exit code other than
+0 is an `infra_error`, because the cause is unknown.
 """
 
 import asyncio
@@ -56,7 +56,7 @@ KEPT = ("PATH", "HOME", "LANG", "LC_ALL", "TMPDIR", "VIRTUAL_ENV", "PYTHONPATH",
 
 @dataclass(frozen=True)
 class Command:
-    """What to run for each sample."""
+    """The command of each sample and its settings."""
 
     text: str
     """Split as a shell would; ``{python}`` is this Python, ``{tau2}`` a harness that tutti ships. A
@@ -83,7 +83,7 @@ async def run_command(
     program: str,
     seed: int,
 ) -> CommandTrajectory:
-    """Run the command for one attempt; returns its trajectory. `url` is the gateway's. An invalid
+    """Run the command for one attempt; return its trajectory. `url` is the gateway's. An invalid
     score is a `scorer_error`. Raises OSError if the command cannot be started."""
     trajectory, started = CommandTrajectory(), time.monotonic()
     with tempfile.TemporaryDirectory(prefix="tutti-command-") as folder:
@@ -129,7 +129,7 @@ def _words(text: str) -> Iterator[str]:
 async def _run(
     command: Command, environment: Mapping[str, str], folder: str
 ) -> tuple[int | None, str, str]:
-    """Exit code (None: timed out) and output; no process outlives the call."""
+    """Return exit code (None: timed out) and output; no process outlives the call."""
     mark = uuid.uuid4().hex
     process = await asyncio.create_subprocess_exec(
         *_words(command.text),

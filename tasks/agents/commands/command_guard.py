@@ -1,6 +1,6 @@
 """Ends the programs of harness commands when their owner is gone, also by kill -9.
 
-One process a cell, ``python -I command_guard.py``, reads lines ``+PID`` and ``-PID`` from a pipe.
+One process per cell, ``python -I command_guard.py``, reads lines ``+PID`` and ``-PID`` from a pipe.
 When the pipe closes, it kills every process group that has not ended. Standard library only.
 """
 
@@ -14,7 +14,7 @@ ENDING_S = 5.0
 
 
 class CommandGuard:
-    """The guard of one owner. A context manager, for one thread."""
+    """The guard of one owner, as a context manager for one thread."""
 
     def __init__(self) -> None:
         # A session of its own: Ctrl-C in the owner's terminal must not end it before the groups.
@@ -44,7 +44,7 @@ class CommandGuard:
         self._tell(f"+{group}")
 
     def ended(self, group: int) -> None:
-        """Its processes were ended; the number may be another's from now on."""
+        """Remove a group whose processes were ended, because its number may be reused."""
         with contextlib.suppress(BrokenPipeError):  # nothing is left to guard
             self._tell(f"-{group}")
 
@@ -56,7 +56,7 @@ class CommandGuard:
 
 
 def main() -> None:
-    """Read until the owner is gone, then kill what it left."""
+    """Read until the owner is gone, then kill its remaining groups."""
     groups: set[int] = set()
     for line in sys.stdin:
         change, number = line[0], int(line[1:])

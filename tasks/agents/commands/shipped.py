@@ -1,7 +1,7 @@
 """Harnesses that tutti ships: a program of `deployments/harnesses`, and the Python that runs it.
 
 A command of a suite names one by a word, such as ``{tau2} --max-steps 100``, so that a cell's id
-has no path of a machine. To add a harness: a program, and an entry of `SHIPPED`.
+contains no path of a machine. To add a harness: a program, and an entry of `SHIPPED`.
 """
 
 import os
@@ -15,7 +15,7 @@ ENVIRONMENTS = ".venv-harnesses"
 
 @dataclass(frozen=True)
 class ShippedHarness:
-    """A program, and the environment that it runs in."""
+    """A program and its environment."""
 
     name: str
     """Of its environment's folder in `.venv-harnesses`."""
@@ -31,24 +31,24 @@ class ShippedHarness:
 
     @property
     def word(self) -> str:
-        """How a command names it."""
+        """The word for it in a command."""
         return f"{{{self.name}}}"
 
     @property
     def python(self) -> Path:
-        """The Python of its environment; need not exist. TUTTI_HARNESS_NAME names another."""
+        """The Python of its environment, which need not exist. TUTTI_HARNESS_NAME overrides it."""
         folder = PROJECT if IS_SOURCE else Path.cwd()
         usual = folder / ENVIRONMENTS / self.name / "bin" / "python"
         return Path(os.environ.get(f"TUTTI_HARNESS_{self.name.upper()}") or usual)
 
     @property
     def install(self) -> str:
-        """The command that makes the environment."""
+        """The command that creates the environment."""
         return self.made_by if IS_SOURCE else self.made_by_hand
 
     @property
     def words(self) -> list[str]:
-        """What starts it."""
+        """The words of the command that starts it."""
         # Not resolved: a virtual environment's Python is a link, and works only by its own name.
         return [os.path.abspath(self.python), str(DEPLOYMENTS / "harnesses" / self.program)]
 
@@ -84,5 +84,5 @@ SHIPPED = {harness.word: harness for harness in (TAU2, BFCL)}
 
 
 def shipped_harness(command: str | None) -> ShippedHarness | None:
-    """The harness that `command` begins with; None if it is another program."""
+    """Return the harness with which `command` begins; None if it is another program."""
     return SHIPPED.get((command or "").partition(" ")[0])

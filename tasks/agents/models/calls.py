@@ -5,7 +5,7 @@
 * ``json``: one object, or a list of them, as the whole message or in a fenced block
 
 Nothing is guessed: an invalid call becomes an error message to the model, never a partial call.
-`as_text` is the way back, for endpoints that accept no tools in a request.
+`as_text` is the inverse, for endpoints that accept no tools in a request.
 """
 
 import json
@@ -64,7 +64,7 @@ def _pieces(text: str, dialect: Dialect) -> tuple[str, list[str]]:
 
 
 def _names_a_tool(text: str) -> bool:
-    """Whether it is meant as a call: an object with a name and arguments, valid or not."""
+    """Whether a text is intended as a call: an object with a name and arguments, valid or not."""
     start = text.strip()
     named = '"name"' in start and any(f'"{name}"' in start for name in ARGUMENT_NAMES)
     return start.startswith(("{", "[")) and named

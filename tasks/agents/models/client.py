@@ -1,8 +1,8 @@
 """The HTTP client of model calls, with unlimited concurrency.
 
 It uses the gateway's own HTTP code with persistent connections, and has no timeout, because the
-gateway may hold a call for long. `Retry` gives the number of tries by status and the pauses between
-them; a 500 is retried only once, since it is as often a bug. Figures: docs/load.md.
+gateway may hold a call for long. `Retry` has the number of tries by status and the pauses between
+them; a 500 is retried only once, because it is as often a bug. Figures: docs/load.md.
 """
 
 import time
@@ -34,7 +34,7 @@ class Client:
     async def post(
         self, path: bytes, headers: Headers, body: bytes, receiver: AnswerReceiver | None = None
     ) -> Answer:
-        """Send JSON; returns the answer whatever its status. Raises NoAnswer."""
+        """Send JSON; return the answer whatever its status. Raises NoAnswer."""
         now = time.monotonic()
         if now - self._swept > SWEEP_S:  # connections that the server is about to close
             self._swept = now

@@ -1,8 +1,8 @@
-"""Selects the messages of a conversation that fit the next prompt's token budget.
+"""Selection of a conversation's messages that fit the next prompt's token budget.
 
 Messages are kept or left out whole, and a message with tool calls only together with its results.
-The instructions, the question and the last turn are always kept, even where the estimate exceeds
-the budget, since only the engine counts exactly. `Ledger` summarizes an attempt for its model.
+The instructions, the question and the last turn are always kept, even if the estimate exceeds the
+budget, because only the engine counts exactly. `Ledger` summarizes an attempt for its model.
 """
 
 from collections import Counter

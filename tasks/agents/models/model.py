@@ -1,4 +1,4 @@
-"""Chat models as the agent loop calls them, and the one behind the gateway."""
+"""Chat models in the form for the agent loop, and the one behind the gateway."""
 
 import asyncio
 import contextlib
@@ -36,10 +36,10 @@ _RUNNING: ContextVar["WorkingClock | None"] = ContextVar("working_clock", defaul
 
 class WorkingClock:
     """The clock of one attempt; it runs from its creation. Working time is the time since then,
-    without what the attempt waited for: its partner, and its endpoints. A call waits for its
-    endpoint while the gateway holds it, in each try that fails and in the pause before the next
-    one, so of a call only the try that was answered is work. Models report their waits to the
-    attempt that runs (`note_wait`), however deep in it they are called."""
+    without the attempt's waits for its partner and its endpoints. A call waits for its endpoint
+    while the gateway holds it, in each try that fails and in the pause before the next one, so only
+    the answered try of a call is work. Models report their waits to the running attempt
+    (`note_wait`), at any call depth."""
 
     def __init__(self) -> None:
         self.began, self.partner_s = time.monotonic(), 0.0
@@ -51,7 +51,7 @@ class WorkingClock:
 
     @contextlib.contextmanager
     def running(self) -> Iterator[None]:
-        """Take the waits that the block reports."""
+        """Count the waits that the block reports."""
         token = _RUNNING.set(self)
         try:
             yield
@@ -69,12 +69,12 @@ class WorkingClock:
             self.partner_s += time.monotonic() - began
 
     def wait(self, start: float, end: float) -> None:
-        """Take a wait for an endpoint, in seconds of the monotonic clock."""
+        """Count a wait for an endpoint, in seconds of the monotonic clock."""
         self._held.add(start, end)
 
 
 def note_wait(start: float, end: float) -> None:
-    """Report a wait for an endpoint to the attempt that runs, if one does."""
+    """Report a wait for an endpoint to the running attempt, if there is one."""
     if (clock := _RUNNING.get()) is not None:
         clock.wait(start, end)
 
@@ -184,7 +184,7 @@ def sampling_of(model: Model, temperature: float, max_tokens: int, seed: int) ->
 
 @dataclass(frozen=True)
 class CallOrigin:
-    """What calls are made for."""
+    """The purpose of calls: cell, attempt and role."""
 
     program: str
     """The gateway's program: an attempt's id."""
@@ -266,8 +266,8 @@ class GatewayModel:
             raise ModelCallFailed(f"HTTP 200 without a message: {text}") from error
 
     async def release(self) -> dict[str, float]:
-        """Release the program at the gateway; returns its usage by unit, as far as the gateway
-        knows it. Raises ModelCallFailed."""
+        """Release the program at the gateway; return its usage by unit, as far as the gateway knows
+        it. Raises ModelCallFailed."""
         body = orjson.dumps({"program_id": self._program})
         try:
             answer = orjson.loads((await self._client.post(RELEASE, [], body)).body)
@@ -280,8 +280,8 @@ class GatewayModel:
 
 
 def restricted(model: ChatModel, choices: Sequence[str]) -> ChatModel:
-    """`model`, whose engine decodes nothing but one of `choices`. Raises TypeError for a model that
-    has no engine."""
+    """Return `model` restricted to decoding one of `choices`. Raises TypeError for a model without
+    an engine."""
     choosing: Callable[[Sequence[str]], ChatModel] | None = getattr(model, "choosing", None)
     if choosing is None:
         raise TypeError(f"{type(model).__name__} cannot be restricted to given answers")
@@ -294,9 +294,9 @@ async def retried(
     draw: Random,
     on_failure: Callable[[ModelCallFailed, float | None], None] = lambda error, pause_s: None,
 ) -> T:
-    """What a try returns; one that raises ModelCallFailed is repeated as `retry` says. `on_failure`
-    gets each failed try with the pause in seconds before the next, None for the last. Raises
-    ModelCallFailed of the last try."""
+    """Return the result of a try; one that raises ModelCallFailed is repeated according to `retry`.
+    `on_failure` gets each failed try with the pause in seconds before the next, None for the last.
+    Raises ModelCallFailed of the last try."""
     started, failed = time.monotonic(), Counter[int]()
     while True:
         try:
@@ -316,8 +316,8 @@ async def retried(
 async def completion(
     client: Client, headers: Headers, body: bytes, call_s: float | None = None
 ) -> Answer:
-    """One try of a chat completion: an answer with status 200. Raises ContextExceeded, and
-    ModelCallFailed, with status 408 where there is no answer within `call_s` seconds."""
+    """Make one try of a chat completion; return an answer with status 200. Raises ContextExceeded,
+    and ModelCallFailed, with status 408 if there is no answer within `call_s` seconds."""
     sent = time.monotonic()
     try:
         async with asyncio.timeout(call_s):
@@ -333,7 +333,7 @@ async def completion(
 
 
 def cost_of(answer: Answer) -> float | None:
-    """The cost of a call in USD, by the gateway; None where it knows no price."""
+    """Return the cost of a call in USD, by the gateway; None if it knows no price."""
     price = answer.header(b"x-tutti-cost-usd")
     return None if price is None else float(price)
 
@@ -351,7 +351,7 @@ def _shown(body: bytes, characters: int) -> str:
 
 
 def _sent(message: Message, reasoning_field: str | None) -> Message:
-    """A message as sent to the model: with its reasoning only if the model needs it back."""
+    """Return a message for the model, with its reasoning only if the model needs it back."""
     if "reasoning" not in message:
         return message
     sent = {name: value for name, value in message.items() if name != "reasoning"}

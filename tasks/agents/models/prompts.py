@@ -1,6 +1,6 @@
-"""What an agent is asked, the form of its answer, an oracle's tool uses, and a score.
+"""An agent's first messages, the form of its answer, an oracle's tool uses, and a score.
 
-Standard library only: training jobs in the models environment import it, too.
+Standard library only, because training jobs in the models environment import it, too.
 """
 
 import re
@@ -13,12 +13,12 @@ BOXED_START = "\\boxed{"
 
 
 def opening(question: str) -> list[dict[str, str]]:
-    """The messages that an attempt begins with."""
+    """Return the first messages of an attempt."""
     return [{"role": "system", "content": SYSTEM_PROMPT}, {"role": "user", "content": question}]
 
 
 def boxed(answer: str) -> str:
-    """The final message for `answer`."""
+    """Return the final message for `answer`."""
     return f"{BOXED_START}{answer}}}"
 
 

@@ -1,7 +1,7 @@
-"""Separates the reasoning that a model wrote into its text from its reply.
+"""Separates the reasoning in a model's text from its reply.
 
-The setting ``auto`` reads a text that starts with a known opening tag, ``off`` leaves all texts as
-they are, and an end tag, such as ``</think>``, ends the reasoning with or without an opening tag
+The setting ``auto`` separates a text that starts with a known opening tag, ``off`` leaves all texts
+unchanged, and an end tag, such as ``</think>``, ends the reasoning with or without an opening tag
 (NeMo-Skills' `parse_reasoning`). The last end tag counts; unfinished reasoning has no reply.
 """
 
@@ -31,7 +31,7 @@ _SUFFIXED = re.compile(r"<think(:[^<>\s]{1,40})>")  # Hunyuan's tags have a suff
 
 
 def check_reasoning(setting: str) -> str:
-    """The setting itself. Raises ValueError for what is neither `auto`, `off` nor an end tag."""
+    """The setting itself. Raises ValueError if it is neither `auto`, `off` nor an end tag."""
     if setting in (AUTO, OFF) or (setting.strip() and not setting.strip()[0].isalnum()):
         return setting
     raise ValueError(f"{setting!r} is neither {AUTO}, {OFF} nor an end tag, such as </think>")
@@ -52,7 +52,7 @@ def separate(text: str, setting: str) -> tuple[str, str] | None:
 
 
 def separated(message: Mapping[str, Any], setting: str) -> dict[str, Any]:
-    """The message with the reasoning of its text in `reasoning`, unless it has some there."""
+    """The message with the reasoning of its text in `reasoning`, unless that is already set."""
     content = message.get("content")
     if message.get("reasoning") is not None or not isinstance(content, str):
         return dict(message)

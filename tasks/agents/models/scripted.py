@@ -1,4 +1,4 @@
-"""Models without an engine: the oracle plays a known solution, the no-op model does nothing."""
+"""Models without an engine: the oracle replays a known solution, the no-op model does nothing."""
 
 import json
 

@@ -1,6 +1,6 @@
-"""The orchestrator: a model that picks a tool and, for it, an expert; the expert does the work.
+"""The orchestrator: a model that picks a tool and an expert for it; the expert does the work.
 
-It never writes a query, a program or an answer, and knows experts by alias alone. Source of the
+It never writes a query, a program or an answer, and knows experts only by alias. Source of the
 design: Su et al., "ToolOrchestra: Elevating Intelligence via Efficient Model and Tool
 Orchestration", 2025.
 """

@@ -131,7 +131,7 @@ class ActTool(Tool):
 
     @property
     def actor(self) -> Expert:
-        """Its one expert."""
+        """Its only expert."""
         return next(iter(self.experts.values()))
 
 

@@ -1,4 +1,4 @@
-"""Answers a problem; if the file asks for it, verifies the answer and escalates.
+"""Answers a problem; if the file requires it, verifies the answer and escalates.
 
 The verifier is the cheapest expert whose model differs from the answer's, if there is one. A
 refused answer goes to the next more expensive expert, with the reason. Both stop when the highest
@@ -34,7 +34,7 @@ class TokenMeasures:
         self._windows: dict[str, PromptWindow] = {}
 
     def of(self, expert: Expert) -> PromptWindow:
-        """What was learned about the expert's tokens."""
+        """Return the token measures of the expert."""
         return self._windows.setdefault(expert.model, PromptWindow(None))
 
     def tokens(self, expert: Expert) -> Tokens:
@@ -43,8 +43,8 @@ class TokenMeasures:
         return lambda text: window.tokens({"content": text}) - TEMPLATE_TOKENS
 
     def most_usd(self, expert: Expert, messages: Sequence[Message]) -> float:
-        """The highest possible cost of a call, by the file's prices: if all of its output tokens
-        are used."""
+        """Return the highest possible cost of a call, by the file's prices, with all of its output
+        tokens used."""
         prompt = sum(map(self.of(expert).tokens, messages))
         return expert.prices.cost_usd(prompt, expert.max_tokens)
 
@@ -57,7 +57,7 @@ class Consultation:
         self.cost = Cost()
 
     async def ask(self, expert: Expert, messages: Sequence[Message]) -> str:
-        """The expert's answer. Raises ModelCallFailed, ContextExceeded."""
+        """Return the expert's answer. Raises ModelCallFailed, ContextExceeded."""
         reply = await self._experts(expert).complete(messages, (), self._step)
         if all(isinstance(message["content"], str) for message in messages):
             self._measures.of(expert).learn(messages, reply.prompt_tokens)  # images are not text

@@ -1,4 +1,4 @@
-"""Selects the evidence that fits into an orchestrator's prompt; the prompts for experts.
+"""Selection of the evidence that fits into an orchestrator's prompt, and the prompts for experts.
 
 Later pieces of a kind are more important and come nearer to the end: documents with the worst
 first, then programs, then refused answers. Whole pieces are left out, the earliest first; one that
@@ -64,8 +64,8 @@ Note = SearchNote | ProgramNote | RefusedAnswer | FailureNote
 
 
 def documents(notes: Iterable[Note]) -> list[Hit]:
-    """Worst first, those of the last search after earlier ones; a repeated text moves to its last
-    position."""
+    """Return documents, worst first, those of the last search after earlier ones; a repeated text
+    moves to its last position."""
     found: dict[str, Hit] = {}
     for note in notes:
         if isinstance(note, SearchNote):
@@ -215,13 +215,13 @@ def problem_text(problem: Sequence[Message]) -> str:
 
 
 def search_messages(tool: SearchTool, problem: str, found: str) -> list[Message]:
-    """Ask for queries."""
+    """Return messages that request queries."""
     most = "one query" if tool.queries == 1 else f"{tool.queries} queries"
     return [_system(_SEARCH.format(queries=most)), _user(problem, found)]
 
 
 def program_messages(problem: str, found: str) -> list[Message]:
-    """Ask for a program."""
+    """Return messages that request a program."""
     return [_system(_PROGRAM_ASKED), _user(problem, found)]
 
 
@@ -238,7 +238,7 @@ def answer_messages(problem: Sequence[Message], found: str) -> list[Message]:
 
 
 def verify_messages(problem: str, found: str, answer: str) -> list[Message]:
-    """Ask whether an answer is right."""
+    """Return messages that ask whether an answer is right."""
     parts = {"problem": problem, "found": found or "nothing", "answer": answer}
     text = f"{_VERIFY}\n\n{fenced(parts)}\n\n{verdict_line(LABELS)}"
     return [{"role": "user", "content": text}]
@@ -268,8 +268,8 @@ def read_program(text: str) -> str | None:
 
 
 def read_verification(text: str) -> tuple[bool, str]:
-    """Whether the answer is right, and the verifier's last words. An unreadable verdict counts as
-    not right."""
+    """Return whether the answer is right, and the verifier's last words. An unreadable verdict
+    counts as not right."""
     right = read_verdict(text, LABELS) == "right"
     return right, " ".join(text.split())[-WHY_CHARS:]
 

@@ -1,4 +1,4 @@
-"""The tools and experts that a sample's orchestrator is offered, and its choice, parsed.
+"""The tools and experts offered to a sample's orchestrator, and the parsing of its choice.
 
 Each drawn feature has a random stream of its own, named by seed, task and feature, so that another
 alias or another range in the file changes no other draw.
@@ -59,8 +59,8 @@ its own."""
 
 
 def offered_by_task(file: AgentFile, task_experts: TaskExperts) -> AgentFile:
-    """The file with only the task's experts, at its prices; a tool none of whose experts the task
-    names keeps its own. Raises AgentFileError for an alias that the file does not have."""
+    """The file with only the task's experts, at its prices; a tool with no expert named by the task
+    keeps its own experts. Raises AgentFileError for an alias that the file does not have."""
     known = {alias for _, tool in file.tools.given() for alias in tool.experts}
     if unknown := sorted(set(task_experts) - known):
         raise AgentFileError(
@@ -79,7 +79,7 @@ def offered_by_task(file: AgentFile, task_experts: TaskExperts) -> AgentFile:
 
 
 def at_task_prices(experts: Experts, task_experts: TaskExperts) -> Experts:
-    """The same experts; the calls of those that the task names cost its prices."""
+    """Return the same experts; calls of those that the task names have the task's prices."""
 
     def priced(expert: Expert) -> ChatModel:
         model, prices = experts(expert), task_experts.get(expert.alias)
@@ -103,8 +103,8 @@ class _PricedByTask:
 
 
 def drawn(file: AgentFile, seed: int, task_id: str) -> AgentFile:
-    """The file randomised for one sample: the same for the same seed and task; unchanged without
-    ``draw``."""
+    """Return the file randomised for one sample: the same for the same seed and task; unchanged
+    without ``draw``."""
     if file.draw is None:
         return file
     base = f"{seed}/{task_id}"
@@ -138,6 +138,6 @@ def _expert(expert: Expert, alias: str, draw: Draw, base: str) -> Expert:
 
 
 def _factor(between: Range, stream: str) -> float:
-    """Log-uniform: half the price is as likely as twice."""
+    """Draw log-uniformly: half the price is as likely as twice."""
     low, high = map(math.log, between)
     return math.exp(Random(stream).uniform(low, high))

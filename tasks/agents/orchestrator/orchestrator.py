@@ -1,4 +1,4 @@
-"""The orchestrator of one attempt: its tools, the evidence they found, and the prompt of each turn.
+"""The orchestrator of one attempt: its tools, the collected evidence, and the prompt of each turn.
 
 Out: tools for the agent loop, and an `Agent` that rebuilds the prompt each turn. Calls of one turn
 run concurrently; their results are added in the order of the calls, so that the same replies give
@@ -80,9 +80,9 @@ class Orchestrator:
         search: Search,
         sandbox: CodeRunner,
     ) -> None:
-        """`problem` are the messages that a plain agent would begin with; `own` is its `Agent`.
-        Raises ValueError for a problem that does not end with a question, or a file without the
-        tool ``answer``."""
+        """`problem` has the first messages of a plain agent; `own` is its `Agent`. Raises
+        ValueError for a problem that does not end with a question, or a file without the tool
+        ``answer``."""
         if not problem or problem[-1]["role"] != "user":
             raise ValueError("an orchestrator needs a problem that ends with a user's question")
         if file.tools.answer is None:
@@ -141,7 +141,7 @@ class Orchestrator:
         return "\n\n".join(part for part in parts if part)
 
     async def use(self, name: str, arguments: str) -> ToolResult:
-        """Have an expert carry out a call. Raises ToolUnavailable, ModelCallFailed."""
+        """Let an expert run a call. Raises ToolUnavailable, ModelCallFailed."""
         self._calls += 1
         call, started_at = self._calls, now()
         try:

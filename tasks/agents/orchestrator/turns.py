@@ -133,7 +133,7 @@ ACT = "act"
 
 @dataclass(frozen=True)
 class MoveTask:
-    """What an actor is asked."""
+    """The task of an actor."""
 
     messages: Sequence[Message]
     moves: Sequence[str]
@@ -145,15 +145,15 @@ Actor = Callable[[MoveTask], Awaitable[str]]
 
 
 class StrategyWorld(Tools, Partner, Protocol):
-    """A world whose moves an actor can make, by strategies."""
+    """A world in which an actor can make the moves, by strategies."""
 
     def direct(self, actor: Actor, structured: bool) -> Sequence[str]:
-        """Be told moves by an actor and speak to a strategist; returns the known strategies.
-        `actor` is for the other parties of the world that models play."""
+        """Let an actor make the moves and a strategist read the messages; return the known
+        strategies. `actor` is for the other parties of the world that models play."""
         ...
 
     def move_task(self, strategy: str) -> MoveTask:
-        """What the actor is asked under a strategy, a known one or any other text."""
+        """Return the actor's task under a strategy, a known one or any other text."""
         ...
 
 
@@ -198,7 +198,7 @@ class StrategistTurns:
     async def complete(
         self, messages: Messages, tools: Schemas, step: int, positions: Positions = None
     ) -> Reply:
-        """The strategist's message, after which the actor has made its move. The cost is that of
+        """Return the strategist's message, after which the actor has moved. The cost is that of
         both calls. Raises ModelCallFailed; ContextExceeded if the strategist's own prompt is too
         long."""
         self._step, self._move = step, ""

@@ -78,8 +78,8 @@ class MCPTools:
 
 @asynccontextmanager
 async def open_mcp(where: str, call_s: float = CALL_S) -> AsyncIterator[MCPTools]:
-    """The tools of the server at a URL, or of a command's, which ends with the block. A call may
-    take `call_s`. Raises ToolUnavailable if it does not start, or lists no tools."""
+    """Open the tools of the server at a URL, or of a command's, which ends with the block. `call_s`
+    limits a call. Raises ToolUnavailable if it does not start, or lists no tools."""
     mark = uuid.uuid4().hex  # in the environment of all that a command starts
     try:
         with TemporaryFile("w+", errors="replace") as stderr:  # kept from the terminal
@@ -115,7 +115,7 @@ async def _started(
 
 
 def _why(error: BaseException) -> str:
-    """An error in words; of a group of a task group's errors, the first."""
+    """Return an error as text; for a task group's errors, the first."""
     while isinstance(error, BaseExceptionGroup):
         error = error.exceptions[0]
     if isinstance(error, TimeoutError):

@@ -1,7 +1,7 @@
 """The client of a retrieval service: queries in, documents and rows of `retrievals` out.
 
 It reads tutti's answers, ``{"result": [hits], "index_id": …}``, and those of ToolOrchestra's
-services, a bare ``[hits]``, where a page of the web has no id.
+services, a bare ``[hits]``, in which a web page has no id.
 """
 
 import asyncio
@@ -47,17 +47,17 @@ Search = Callable[[Sequence[str], int], Awaitable[Sequence[SearchResult]]]
 
 
 def open_http() -> aiohttp.ClientSession:
-    """HTTP connections to tools' services: as many as there are sessions; each use has its own
-    timeout."""
+    """Return HTTP connections to tools' services, without a limit on their number; each use has its
+    own timeout."""
     connector, timeout = aiohttp.TCPConnector(limit=0), aiohttp.ClientTimeout(total=None)
     return aiohttp.ClientSession(connector=connector, timeout=timeout)
 
 
 def service_search(session: aiohttp.ClientSession, url: str, eid: str | None = None) -> Search:
-    """Search with the service at `url` (``POST /retrieve``), a request for each query. `eid` is the
-    question's id in its benchmark: a service with documents of each question searches among them. A
-    service that does not answer, or in another format, raises ToolUnavailable immediately: the
-    attempt is void and not wrong."""
+    """Search with the service at `url` (``POST /retrieve``), one request per query. `eid` is the
+    question's id in its benchmark: a service with documents of each question searches among them.
+    If a service does not answer, or in another format, ToolUnavailable is raised immediately,
+    because the attempt is void and not wrong."""
     timeout = aiohttp.ClientTimeout(total=SEARCH_TIMEOUT_S)
     question = {} if eid is None else {"eid": eid}
 

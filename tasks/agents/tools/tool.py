@@ -64,13 +64,13 @@ class Tools(Protocol):
         ...
 
     async def use(self, name: str, arguments: str) -> ToolResult:
-        """Carry out one call; `arguments` is the model's JSON text. A malformed call is answered
-        with its error. Raises ToolUnavailable."""
+        """Run one call; `arguments` is the model's JSON text. A malformed call is answered with its
+        error. Raises ToolUnavailable."""
         ...
 
 
 async def run_together(work: Iterable[Coroutine[Any, Any, T]]) -> list[T]:
-    """The results of all, run concurrently; if one fails, the others are cancelled."""
+    """Return the results of all, run concurrently; if one fails, the others are cancelled."""
     tasks = [asyncio.create_task(each) for each in work]
     try:
         return await asyncio.gather(*tasks)
@@ -81,7 +81,7 @@ async def run_together(work: Iterable[Coroutine[Any, Any, T]]) -> list[T]:
 
 
 def schema(name: str, description: str, argument: str, meaning: str) -> dict[str, Any]:
-    """The description of a tool that takes one text argument."""
+    """Return the description of a tool with one text argument."""
     properties = {argument: {"type": "string", "description": meaning}}
     parameters = {"type": "object", "properties": properties, "required": [argument]}
     function = {"name": name, "description": description, "parameters": parameters}
@@ -103,10 +103,10 @@ REQUIRED_ARGUMENT = {"search": "query", "python": "code"}
 
 
 class JoinedTools:
-    """Several sets of tools as one; a call goes to the set that has its name."""
+    """Several sets of tools as one; a call goes to the set that contains its name."""
 
     def __init__(self, several: Sequence[Tools]) -> None:
-        """Raises ToolUnavailable where two sets have a tool of one name."""
+        """Raises ToolUnavailable if two sets have a tool of the same name."""
         self.schemas = [schema for each in several for schema in each.schemas]
         names = names_of(self.schemas)
         if twice := sorted({name for name in names if names.count(name) > 1}):
@@ -142,8 +142,8 @@ class Partner(Protocol):
         ...
 
     async def reply(self, said: str) -> str | ToolResult | None:
-        """The reply to a message without calls; None ends the dialogue. If the reply is a tool's
-        result, also that tool run."""
+        """Return the reply to a message without calls; None ends the dialogue. If the reply is a
+        tool's result, return that tool run."""
         ...
 
     def over(self) -> bool:

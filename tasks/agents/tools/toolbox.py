@@ -58,7 +58,7 @@ class Toolbox:
 
     @asynccontextmanager
     async def of(self, attempt_id: str) -> AsyncIterator["Toolbox"]:
-        """The tools of one attempt, for the block; its Python session ends with the block."""
+        """The tools of one attempt for the block; its Python session ends with the block."""
         if self._sessions is None:
             yield self
             return
@@ -72,13 +72,13 @@ class Toolbox:
 
     @asynccontextmanager
     async def python(self, attempt_id: str) -> AsyncIterator[Tools]:
-        """The tool python alone, of one attempt, for the block; its session ends with the block."""
+        """Only the tool python of one attempt for the block; its session ends with the block."""
         async with self.of(attempt_id) as tools:
             yield NamedTools(tools, tools.schemas[1:])
 
     async def use(self, name: str, arguments: str) -> ToolResult:
-        """Carry out one call; `arguments` is the model's JSON text. A malformed call is answered
-        with its error. Raises ToolUnavailable."""
+        """Run one call; `arguments` is the model's JSON text. A malformed call is answered with its
+        error. Raises ToolUnavailable."""
         started_at = now()
         try:
             argument = _checked(name, arguments)
@@ -101,7 +101,7 @@ class NamedTools:
     """Some of a toolbox's tools."""
 
     def __init__(self, tools: Tools, schemas: Sequence[Mapping[str, Any]]) -> None:
-        """`schemas` are those of the tools that may be used."""
+        """`schemas` are those of the permitted tools."""
         self._tools, self.schemas = tools, schemas
         self._names = names_of(schemas)
 
@@ -112,7 +112,7 @@ class NamedTools:
 
 
 class SearchTool(NamedTools):
-    """The tool search alone, of a toolbox."""
+    """Only the tool search of a toolbox."""
 
     def __init__(self, toolbox: Toolbox) -> None:
         super().__init__(toolbox, TOOL_SCHEMAS[:1])

@@ -1,8 +1,8 @@
-"""Finds the gold calls of API-Bank that its own APIs reject, and those that need an earlier call.
+"""Gold calls of API-Bank that its own APIs reject, and those that need an earlier call.
 
-The APIs' code is not among the data, so the rules follow from the data alone. They pick out the
-calls that failed when the APIs were run over all gold calls: 335 of level 1's 389 pass in one
-session (328 with fresh databases for each call) and 64 of level 2's 74.
+The APIs' code is not among the data, so the rules follow from the data alone. They select the calls
+that failed when the APIs were run over all gold calls: 335 of level 1's 389 pass in one session
+(328 with fresh databases for each call) and 64 of level 2's 74.
 """
 
 from collections.abc import Mapping, Sequence
@@ -24,8 +24,8 @@ MEETINGS = ("AddMeeting", "ModifyMeeting", "DeleteMeeting", "QueryMeeting")
 
 
 def read_databases(home: Path) -> tuple[dict[str, Any], dict[str, Any]]:
-    """The accounts and scenes of ``init_database`` under `home`; empty if that folder is missing.
-    Raises BadRow for one that is not an object."""
+    """Return the accounts and scenes of ``init_database`` under `home`; empty if that folder is
+    missing. Raises BadRow for one that is not an object."""
     files = [home / "init_database" / name for name in ("Account.json", "Scenes.json")]
     accounts, scenes = ({} if not each.is_file() else _object(each) for each in files)
     return accounts, scenes
@@ -38,8 +38,8 @@ def _object(file: Path) -> dict[str, Any]:
 def fault_of(
     name: str, arguments: Mapping[str, Any], earlier: Sequence[Call], scenes: Mapping[str, Any]
 ) -> str:
-    """Why the API `name` rejects a gold call; `NO_FAULT` if no fault is known. `earlier` are the
-    dialogue's previous calls."""
+    """Return why the API `name` rejects a gold call; `NO_FAULT` if no fault is known. `earlier` are
+    the dialogue's previous calls."""
     if name == "RecordHealthData" and isinstance(arguments.get("health_data"), str):
         return RECORD
     if name in ("TimedSwitch", "CancelTimedSwitch") and "device_id" in arguments:

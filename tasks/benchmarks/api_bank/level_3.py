@@ -1,4 +1,4 @@
-"""API-Bank's level 3 by its published protocol: each call after the gold calls before it.
+"""API-Bank's level 3 by its published protocol: each call after its preceding gold calls.
 
 The publisher's accuracy is the share of right calls; its sample accuracy is the share of samples
 without a wrong one (attribute ``sample``). Ten gold calls are wrong by the publisher's own check

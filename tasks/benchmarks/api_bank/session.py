@@ -1,8 +1,8 @@
 """API-Bank in one session: one attempt is a whole dialogue, whose tools answer (`world`).
 
-The target is the gold calls in their order, less the searches for tools (their keywords are free);
-a dialogue with any error is wrong. The library of level 2 is every API that the dialogues of both
-levels call; that of level 3 every API that its samples' searches found or that they call.
+The target is the gold calls in order, without the searches for tools (their keywords are free); a
+dialogue with any error is wrong. The library of level 2 is every API that the dialogues of both
+levels call; that of level 3 every API that its samples' searches return or that they call.
 """
 
 from collections.abc import Iterator, Sequence
@@ -67,7 +67,7 @@ def read(files: Files, level: int) -> Iterator[Task | ExcludedRow]:
 
 
 def _descriptions(files: Files, level: int) -> tuple[dict[str, Tool], list[Tool]]:
-    """Every API of the dialogues, and the searcher's library: empty at level 1."""
+    """Return every API of the dialogues, and the searcher's library, which is empty at level 1."""
     beside = sorted(files.paths[0].parent.parent.glob("level-*/*.jsonl")) or files.paths
     dialogues = [read_dialogue(path) for path in (files.paths if level == 1 else beside)]
     calls = [(turn.name, turn.arguments or {}) for each in dialogues for turn in each.calls]

@@ -1,8 +1,8 @@
 """API-Bank, levels 1 and 2: each gold call of a dialogue is one task.
 
-The model gets the dialogue up to there, with the earlier calls and their gold results. Level 1
-gives the documentation of the APIs that its dialogue calls; level 2 the tool searcher and what it
-has found so far. A dialogue without a call is left out, and counted.
+The model gets the dialogue up to the call, with the earlier calls and their gold results. Level 1
+gives the documentation of the APIs that its dialogue calls; level 2 the tool searcher and its
+results so far. A dialogue without a call is left out, and counted.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -29,7 +29,7 @@ ROLES = ("User", "AI", "API")
 
 @dataclass(frozen=True)
 class Turn:
-    """One line of a dialogue: something said, or a call with its gold result."""
+    """One line of a dialogue: a message, or a call with its gold result."""
 
     line: int
     role: str
@@ -68,7 +68,7 @@ def read_dialogue(file: Path) -> Dialogue:
 
 
 def call_of(row: Row, line: int, arguments: str, result: str, may_fail: bool = False) -> Turn:
-    """A gold call with its recorded result, in the fields of these names. Raises BadRow."""
+    """A gold call with its recorded result, from the fields of these names. Raises BadRow."""
     recorded = row.object(result)
     if not may_fail and recorded.data.get("exception") is not None:
         recorded.bad("exception", "a gold call must not fail")
@@ -98,7 +98,7 @@ def read(files: Files, level: int) -> Iterator[Task | ExcludedRow]:
 
 
 def read_responses(files: Files) -> Iterator[Task | ExcludedRow]:
-    """One task per reply that follows a call at once. Raises BadRow."""
+    """Yield one task per reply that immediately follows a call. Raises BadRow."""
     dialogues = [read_dialogue(path) for path in files.paths]
     for dialogue in dialogues:
         pairs = enumerate(pairwise(dialogue.turns), 1)
@@ -148,13 +148,13 @@ def _task(
 
 
 def parameters_of(tools: Sequence[Mapping[str, Any]]) -> dict[str, list[str]]:
-    """By each tool's name its documented parameters."""
+    """Return the documented parameters by tool name."""
     described = [one["function"] for one in tools]
     return {one["name"]: list(one["parameters"]["properties"]) for one in described}
 
 
 def messages_of(turns: Sequence[Turn]) -> list[dict[str, Any]]:
-    """The turns as OpenAI messages, without the assistant's last text, which it is to produce."""
+    """The turns as OpenAI messages, without the assistant's last text, the expected output."""
     messages: list[dict[str, Any]] = []
     said: list[str] = []
     for turn in turns:
@@ -193,7 +193,7 @@ def _found(dialogue: Dialogue, before: Sequence[Turn]) -> list[dict[str, Any]]:
 
 
 def found_by(dialogue: Dialogue, search: Turn) -> dict[str, dict[str, Any]]:
-    """By name the tools that a gold search of the dialogue found. Raises BadRow."""
+    """Return by name the tools that a gold search of the dialogue returned. Raises BadRow."""
     return found_tools(Row(dialogue.file, search.line, {"output": search.result}, "result"))
 
 

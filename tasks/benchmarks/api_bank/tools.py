@@ -1,7 +1,7 @@
-"""API-Bank's documentation of its APIs, as OpenAI describes functions.
+"""API-Bank's documentation of its APIs, in OpenAI's form of functions.
 
-The cells of ``data/all_apis.csv`` hold Python assignments, read as literals and never run. An API
-whose gold calls use an argument that the table does not know is described by its calls' arguments
+The cells of ``data/all_apis.csv`` hold Python assignments, parsed as literals and never run. An API
+whose gold calls use an argument that is not in the table is described by its calls' arguments
 instead. All arguments are text, as in the data.
 """
 
@@ -25,8 +25,8 @@ SEARCHER_TOOL = text_tool(
 def describe_tools(
     home: Path | None, calls: Iterable[tuple[str, Mapping[str, Any]]]
 ) -> dict[str, dict[str, Any]]:
-    """Every API in `calls` by name, described by the table under `home` (if it exists), or by the
-    arguments of the calls. Raises BadRow for an unreadable table."""
+    """Return every API in `calls` by name, described by the table under `home` (if it exists), or
+    by the arguments of the calls. Raises BadRow for an unreadable table."""
     used: dict[str, dict[str, str]] = {}
     for name, arguments in calls:
         used.setdefault(name, {}).update(dict.fromkeys(arguments, ""))
@@ -41,7 +41,7 @@ def describe_tools(
 
 
 def found_tools(result: Row) -> dict[str, dict[str, Any]]:
-    """By name the APIs that a tool searcher's result describes, one or several. Raises BadRow."""
+    """The APIs that a tool searcher's result describes, by name. Raises BadRow."""
     several = isinstance(result.value("output"), list)
     tools = {}
     for row in result.objects("output") if several else [result.object("output")]:
@@ -52,7 +52,7 @@ def found_tools(result: Row) -> dict[str, dict[str, Any]]:
 
 
 def spaced(text: str) -> str:
-    """Names as words: ``QueryStock`` is "Query Stock"."""
+    """Split names into words: ``QueryStock`` is "Query Stock"."""
     return re.sub(r"(?<=[a-z])(?=[A-Z])", " ", text)
 
 
@@ -62,8 +62,8 @@ def _tool(name: str, description: str, parameters: Mapping[str, str]) -> dict[st
 
 
 def _table(file: Path) -> dict[str, tuple[str, dict[str, str]]]:
-    """Description and parameters' meanings per API; an API whose cell is not valid Python literals
-    (``ImageCaption`` has a full stop there) is left out."""
+    """Return description and parameters' meanings per API; an API whose cell is not valid Python
+    literals (``ImageCaption`` has a full stop there) is left out."""
     if not file.is_file():
         return {}
     described = {}

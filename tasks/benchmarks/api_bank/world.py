@@ -1,8 +1,8 @@
 """The world of an API-Bank dialogue: a scripted user, and tools that return recorded results.
 
-The data do not include the APIs' code: a call without a recorded result is refused. For unknown
+The data do not include the APIs' code, so a call without a recorded result is refused. For unknown
 keywords the tool searcher searches the library with BM25, and returns the best API, preceded by
-GetUserToken where it needs a token.
+GetUserToken if the API needs a token.
 """
 
 import functools
@@ -55,7 +55,7 @@ class RecordedWorld(PlainWorld):
         raise CallRefused("nothing is recorded for this call with these arguments", NOT_RECORDED)
 
     def _found(self, result: Any) -> str:
-        """The searcher's result; the tools found are available from now on."""
+        """Return the searcher's result; its tools are available from now on."""
         names = [each["name"] for each in (result if isinstance(result, list) else [result])]
         tools = {each["function"]["name"]: each for each in self.schemas}
         self.schemas = list((tools | {name: self._library[name] for name in names}).values())

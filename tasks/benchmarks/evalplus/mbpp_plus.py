@@ -22,7 +22,7 @@ _TESTS = 'exec({source!r}, {{"solution": {entry_point}, "case": {case!r}}})\n'
 
 
 def read(files: Files) -> Iterator[Task]:
-    """One task a row with ``task_id``, ``prompt`` (a docstring: a sentence and an assertion),
+    """One task per row with ``task_id``, ``prompt`` (a docstring: a sentence and an assertion),
     ``canonical_solution``, ``entry_point``, ``base_input``, ``plus_input`` and ``atol``."""
     source = f"{inspect.getsource(comparison)}\ncompare(solution, case)\n"
     rows = (read_rows(path, infinity=True) for path in files.paths)  # Mbpp/404 has -Infinity
@@ -65,7 +65,7 @@ def _case(row: Row) -> dict[str, Any]:
 
 
 def _inputs(row: Row, field: str, task: int) -> list[Any]:
-    """The inputs as JSON has them. The release has ``{}`` for none (Mbpp/793)."""
+    """Return the inputs as JSON values. The release has ``{}`` for none (Mbpp/793)."""
     inputs = [] if row.json(field) == {} else row.array(field)
     for place, given in enumerate(inputs):
         if not isinstance(given, list):

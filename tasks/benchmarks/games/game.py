@@ -43,15 +43,15 @@ class Game(Protocol):
         ...
 
     def start(self) -> str:
-        """Begin; returns the first observation and the objective."""
+        """Begin; return the first observation and the objective."""
         ...
 
     def act(self, name: str, arguments: Mapping[str, Any]) -> Turn:
-        """Carry out one command. Raises CallRefused for an invalid command."""
+        """Run one command. Raises CallRefused for an invalid command."""
         ...
 
     def close(self) -> None:
-        """End it, also if it was not started."""
+        """End the game, even if it was not started."""
         ...
 
 
@@ -72,7 +72,7 @@ class GameWorld:
         return await carry_out(self._act, self.schemas, name, arguments)
 
     async def reply(self, said: str) -> str | None:
-        """A message without a command: the first gets a reminder, the second ends the attempt."""
+        """Handle a message without a command: first a reminder, then the attempt ends."""
         again, self._reminded = self._reminded, True
         return None if again else REMINDER
 

@@ -1,7 +1,7 @@
 """Sotopia: two people with goals of their own talk; a judge rates one of them in seven dimensions.
 
-In: a folder with the files that Sotopia's own programs write. Out: two tasks a combination, one for
-each seat: the agent plays one person, the user's model the other. The score is the reference's, the
+In: a folder with the files of Sotopia's own programs. Out: two tasks per combination, one for each
+seat: the agent plays one person, the user's model the other. The score is the reference's, the
 plain mean of seven ratings in ranges of their own (-4.29 to 5.71).
 """
 

@@ -1,7 +1,7 @@
 """Text games by TextWorld's engine: ``textworld`` (games of ``tw-make``) and ``alfworld``.
 
-The reward of a TextWorld game is 1 when it is won, else its points as a share of the most there
-are; ALFWorld's is 1 when the task is done, else 0.
+The reward of a TextWorld game is 1 if it is won, else its points as a share of the maximum;
+ALFWorld's is 1 if the task is done, else 0.
 """
 
 import hashlib
@@ -37,7 +37,7 @@ class TextGame:
         self._environment: Any = None
 
     def start(self) -> str:
-        """Load the game; returns its first text, and its objective if separate."""
+        """Load the game; return its first text, and its objective if separate."""
         textworld = package("textworld", TEXTWORLD)
         told = textworld.EnvInfos(
             won=True, lost=True, score=True, max_score=True, feedback=True, objective=True

@@ -1,4 +1,4 @@
-"""WebShop: find and buy the product that an instruction asks for, in a simulated shop.
+"""WebShop: find and buy the product in an instruction, in a simulated shop.
 
 In: a JSON list of goals' numbers. The shop is the package ``web_agent_site``, which the user
 installs with its data. The reward is the shop's own, 0 to 1; only a reward of 1 is a success.
@@ -39,7 +39,7 @@ class Shop:
         self._environment: Any = None
 
     def start(self) -> str:
-        """Open the shop; returns its first page, which has the instruction."""
+        """Open the shop; return its first page, which has the instruction."""
         environment = package(PACKAGE, INSTALL).WebAgentTextEnv
         # A separate prefix per visit: the shop keeps a visit's page and cart by prefix and goal.
         own = uuid.uuid4().hex
@@ -69,7 +69,7 @@ class Shop:
 
 @functools.cache
 def _server() -> Any:
-    """The shop shared by all visits: loading its products takes minutes and gigabytes."""
+    """The shop shared by all visits, because loading its products takes minutes and gigabytes."""
     environment = package(PACKAGE, INSTALL).WebAgentTextEnv
     return environment(observation_mode="text", human_goals=True).server
 

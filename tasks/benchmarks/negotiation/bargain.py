@@ -22,16 +22,16 @@ ACCEPT, LEAVE = "accept", "leave"
 
 @dataclass(frozen=True)
 class Answer:
-    """What a party does: an offer, or one of the two words."""
+    """A party's move: an offer, or one of the two words."""
 
     move: str
     price: int | None = None
 
 
 def answer(scenario: Scenario, offers: Sequence[int]) -> Answer:
-    """The counterpart's answer to the last of the measured party's `offers`, of which there is one
-    a round. It accepts what is at least as good as what it would ask for next, and in the last
-    round whatever is within its limit; otherwise it leaves then."""
+    """Return the counterpart's answer to the last of the measured party's `offers`, one per round.
+    It accepts an offer at least as good as its own next one, and in the last round any offer within
+    its limit; otherwise it leaves then."""
     other, offered = scenario.other, offers[-1]
     if scenario.kind == "impatient":
         beyond = sum(other.gain(price) < 0 for price in offers)
@@ -46,7 +46,7 @@ def answer(scenario: Scenario, offers: Sequence[int]) -> Answer:
 
 
 def demand(scenario: Scenario, offers: Sequence[int]) -> int:
-    """The price that the counterpart asks for after these offers."""
+    """Return the price that the counterpart asks for after these offers."""
     if scenario.kind == "tit_for_tat":
         conceded = _reciprocated(scenario, offers)
     else:
@@ -74,7 +74,7 @@ _WORD = re.compile(rf"\b({ACCEPT}|{LEAVE})\b", re.IGNORECASE)
 
 @dataclass
 class Bargain:
-    """One negotiation under way. The counterpart has made its opening offer."""
+    """A negotiation in progress. The counterpart has made its opening offer."""
 
     scenario: Scenario
     moves: list[tuple[str, str]] = field(default_factory=list)
@@ -95,8 +95,8 @@ class Bargain:
         return min(len(self.offers) + 1, self.scenario.rounds)
 
     def play(self, who: str, text: str, allowed: Sequence[str] | None = None) -> Answer:
-        """Carry out a party's move. Raises ValueError for an illegal one, which is counted, as is
-        one that is not `allowed`."""
+        """Run a party's move. Raises ValueError for a move that is illegal or not `allowed`, and
+        counts it."""
         try:
             made = self._legal(read_move(text), allowed)
         except ValueError:
@@ -133,7 +133,7 @@ class Bargain:
 
     @property
     def state(self) -> dict[str, Any]:
-        """The outcome with the moves that led to it, for the scorer."""
+        """Return the outcome and its moves, for the scorer."""
         return {
             "reward": self.share,
             "deal": self.deal,
@@ -144,7 +144,7 @@ class Bargain:
 
 
 def read_move(text: str) -> Answer:
-    """The move that a text states: its last one. Raises ValueError, whose message is for its
+    """Return the move that a text states: its last one. Raises ValueError, whose message is for its
     author."""
     offers, words = list(_OFFER.finditer(text)), list(_WORD.finditer(text))
     if not offers and not words:

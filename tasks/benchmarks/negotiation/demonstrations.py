@@ -1,7 +1,7 @@
-"""Conversations of a strategist that draws its strategies: they teach a small model the form.
+"""Conversations of a strategist that draws its strategies, to teach a small model the form.
 
-Strategies are drawn evenly, so nothing is taught about which is better. Run
-``python -m tutti.tasks.benchmarks.negotiation.demonstrations FILE``.
+Strategies are drawn uniformly, so that none is taught to be better. Run ``python -m
+tutti.tasks.benchmarks.negotiation.demonstrations FILE``.
 """
 
 import json
@@ -36,7 +36,7 @@ def conversation(scenario: Scenario, draw: Random) -> list[Message]:
 
 
 def conversations(times: int = 2, seed: int = SEED) -> Iterator[list[Message]]:
-    """So many for each scenario of the split train."""
+    """Yield `times` conversations for each scenario of the split train."""
     draw = Random(f"{seed} demonstrations")
     for _ in range(times):
         for scenario in drawn_split("train"):

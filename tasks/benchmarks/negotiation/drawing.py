@@ -1,4 +1,4 @@
-"""Draws scenarios by a seed, and writes the files of a benchmark's splits.
+"""Drawing scenarios by a seed, and writing the files of a benchmark's splits.
 
 Run ``python -m tutti.tasks.benchmarks.negotiation.drawing FOLDER [SEED]``.
 """
@@ -32,7 +32,7 @@ ROUNDS = (4, 6)
 
 
 def drawn_scenario(name: str, seed: int, kinds: Sequence[Kind]) -> Scenario:
-    """The scenario of this name and seed."""
+    """Return the scenario of this name and seed."""
     draw = Random(f"{seed} {name}")
     low, high = draw.randint(*LOWEST), draw.randint(*HIGHEST)
     left = int(draw.uniform(*LIMIT_SHARE) * (high - low))
@@ -45,14 +45,14 @@ def drawn_scenario(name: str, seed: int, kinds: Sequence[Kind]) -> Scenario:
 
 
 def drawn_split(split: str, seed: int = SEED) -> Iterator[Scenario]:
-    """Every scenario of a split."""
+    """Yield every scenario of a split."""
     count, kinds = SPLITS[split]
     for number in range(count):
         yield drawn_scenario(f"{split}-{number:03}", seed, kinds)
 
 
 def write_splits(folder: Path, seed: int = SEED) -> None:
-    """Write a file a split."""
+    """Write one file per split."""
     folder.mkdir(parents=True, exist_ok=True)
     for split in SPLITS:
         lines = [json.dumps(asdict(each)) + "\n" for each in drawn_split(split, seed)]

@@ -1,6 +1,6 @@
 """Scenarios of a negotiation: two private limits, a public range of prices, a number of rounds.
 
-In: the numbers of a row. Out: a `Scenario`: who gains how much at which price, and the score.
+In: the numbers of a row. Out: a `Scenario`: each party's gain at each price, and the score.
 """
 
 from dataclasses import dataclass, replace
@@ -13,7 +13,7 @@ Kind = Literal["conceder", "linear", "boulware", "impatient", "tit_for_tat"]
 
 @dataclass(frozen=True)
 class Party:
-    """One side of a negotiation, with what it alone knows."""
+    """One side of a negotiation, with its private knowledge."""
 
     side: Side
     limit: int
@@ -26,12 +26,12 @@ class Party:
         return 1 if self.side == "seller" else -1
 
     def gain(self, price: int) -> int:
-        """How much better than its limit a price is; negative beyond the limit."""
+        """Return how much better than its limit a price is; negative beyond the limit."""
         return self.direction * (price - self.limit)
 
     def price(self, demand: float) -> int:
-        """The price at a share of the way from its limit (0) to its best price (1). Rounded by the
-        distance from the limit, so that both sides round alike."""
+        """Return the price at a share of the way from its limit (0) to its best price (1), rounded
+        by the distance from the limit, so that both sides round alike."""
         return self.limit + self.direction * int(demand * abs(self.best - self.limit) + 0.5)
 
 
@@ -65,18 +65,18 @@ class Scenario:
 
     @property
     def surplus(self) -> int:
-        """What both can win together: the distance of the limits."""
+        """The distance of the limits, which both can win together."""
         return self.own.gain(self.other_limit)
 
     def share(self, price: int | None) -> float:
-        """The score: the measured party's share of the surplus, 0 to 1; 0 without a deal. A price
-        beyond the own limit is a loss and scores 0, one beyond the other's scores 1."""
+        """Return the score: the measured party's share of the surplus, 0 to 1; 0 without a deal. A
+        price beyond the own limit is a loss and scores 0, one beyond the other's scores 1."""
         if price is None:
             return 0.0
         return min(1.0, max(0.0, self.own.gain(price) / self.surplus))
 
     def mirrored(self) -> "Scenario":
-        """The same with sides exchanged and prices reflected: each move has an equal one in it."""
+        """The scenario with sides exchanged and prices reflected: each move has an equal one."""
         total = self.low + self.high
         return replace(
             self,
@@ -87,7 +87,7 @@ class Scenario:
         )
 
     def reason_invalid(self) -> str | None:
-        """The field that is wrong and why; None for a valid scenario."""
+        """Return the field that is wrong and why; None for a valid scenario."""
         if not 0 < self.low < self.high:
             return f"high: {self.high} is not above low ({self.low}), or low is not above 0"
         for name in ("limit", "other_limit", "opening"):

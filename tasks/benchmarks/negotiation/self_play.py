@@ -1,4 +1,4 @@
-"""A counterpart that a model plays: itself a strategist with an actor, or alone."""
+"""A counterpart played by a model, which is itself a strategist with an actor, or acts alone."""
 
 from typing import Any
 
@@ -20,14 +20,14 @@ class ModelCounterpart:
         self._step = 0
 
     def direct(self, actor: Actor, structured: bool) -> None:
-        """Name strategies from now on; `actor` makes the moves."""
+        """Make the counterpart name strategies from now on; `actor` makes the moves."""
         self._actor = actor
         if structured:
             self._model = restricted(self._model, tuple(STRATEGIES))
 
     async def move(self) -> None:
         """Make its next move. Raises its models' errors, and ToolUnavailable if all of its moves
-        are illegal: the measured party did nothing wrong."""
+        are illegal, which is not the measured party's fault."""
         heard = self._view.last_moves
         if not self._messages:
             self._messages.append({"role": "system", "content": self._view.facts})

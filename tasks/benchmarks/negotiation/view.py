@@ -24,15 +24,15 @@ MOST_PRICES = 4
 
 
 def prices(party: Party, strategy: str) -> list[int]:
-    """The prices of a strategy, the highest demand first."""
+    """Return the prices of a strategy, the highest demand first."""
     lowest, highest = STRATEGIES[strategy]
     steps = [highest - (highest - lowest) * n / (MOST_PRICES - 1) for n in range(MOST_PRICES)]
     return list(dict.fromkeys(party.price(step) for step in steps))
 
 
 def moves(party: Party, strategy: str, standing: int) -> list[str]:
-    """The legal moves under a strategy: offers that are better for the party than the standing
-    one, and ``accept`` where the standing one is as good as the lowest demand."""
+    """Return the legal moves under a strategy: offers that are better for the party than the
+    standing one, and ``accept`` if the standing one is as good as the lowest demand."""
     offered = [p for p in prices(party, strategy) if party.gain(p) > party.gain(standing)]
     lowest = party.price(STRATEGIES[strategy][0])
     takes = party.gain(standing) >= party.gain(lowest)
@@ -40,19 +40,19 @@ def moves(party: Party, strategy: str, standing: int) -> list[str]:
 
 
 def all_moves(party: Party, standing: int) -> list[str]:
-    """The moves under a strategy in other words: every one that some strategy allows."""
+    """Return the moves under a strategy that is not a known one: all that some strategy allows."""
     every = [move for strategy in STRATEGIES for move in moves(party, strategy, standing)]
     return list(dict.fromkeys(every))
 
 
 def named(text: str) -> str | None:
-    """The first known strategy that a text names; None if it names none."""
+    """Return the first known strategy that a text names; None if it names none."""
     words = [word.strip(".,:;!?*`'\"()").lower() for word in text.split()]
     return next((word for word in words if word in STRATEGIES), None)
 
 
 def described(party: Party) -> str:
-    """Each strategy with its prices: ``hard 14-25, firm 31-36, …, close``."""
+    """Return each strategy with its prices: ``hard 14-25, firm 31-36, …, close``."""
     return ", ".join(f"{name} {_range(prices(party, name))}".rstrip() for name in STRATEGIES)
 
 
@@ -65,7 +65,7 @@ OTHER = {"own": "other", "other": "own"}
 
 
 def facts(party: Party, scenario: Scenario) -> str:
-    """What a party knows at the start: its part, its limit, the public prices."""
+    """Return what a party knows at the start: its part, its limit, the public prices."""
     part = f"Pay at most {party.limit}" if party.side == "buyer" else f"Take at least {party.limit}"
     verb = "buy" if party.side == "buyer" else "sell"
     return f"You {verb}. {part}. Prices are {scenario.low} to {scenario.high}."
@@ -80,7 +80,7 @@ class View:
 
     @property
     def party(self) -> Party:
-        """The party that looks."""
+        """The viewing party."""
         scenario = self.bargain.scenario
         return scenario.own if self.who == "own" else scenario.other
 
@@ -110,8 +110,8 @@ class View:
 
     @property
     def last_moves(self) -> str:
-        """The last move of each: ``You bid 35. They ask 70. Round 2 of 5.`` At the end, how it
-        ended."""
+        """The last move of each: ``You bid 35. They ask 70. Round 2 of 5.`` At the end, the
+        outcome."""
         made = self.bargain
         if made.ended is None:
             own = next((move for who, move in reversed(made.moves) if who == self.who), None)
@@ -123,8 +123,8 @@ class View:
         return " ".join([*words, result])
 
     def task(self, strategy: str) -> MoveTask:
-        """What the actor is asked under a strategy, with the moves that it may choose from. A
-        strategy in other words than the known ones allows every move."""
+        """Return the actor's task under a strategy, with the permitted moves. A strategy other than
+        the known ones allows every move."""
         known = named(strategy)
         allowed = moves(self.party, known, self.standing) if known else self._any_moves()
         said = " ".join(self._said(who, move) for who, move in self.bargain.moves)

@@ -30,7 +30,7 @@ class NegotiationWorld(PlainWorld):
     """One attempt at a negotiation (`tutti.tasks.benchmarks.World`)."""
 
     def __init__(self, scenario: Scenario, user: ChatModel | None = None) -> None:
-        """`user` plays the counterpart; None: the scenario's program does."""
+        """`user` plays the counterpart; if None, the scenario's program does."""
         self.bargain = Bargain(scenario)
         self._view = View(self.bargain, "own")
         self._counterpart = None if user is None else ModelCounterpart(self.bargain, user)
@@ -38,16 +38,16 @@ class NegotiationWorld(PlainWorld):
         self._allowed: Sequence[str] | None = None  # by the strategy; None: any legal move
 
     def direct(self, actor: Actor, structured: bool) -> Sequence[str]:
-        """From now on the agent names strategies, and an actor makes its moves; also those of a
-        counterpart that a model plays. Returns the strategies. `structured`: a model that plays the
-        counterpart is to decode known strategies only."""
+        """Make the agent name strategies from now on, and an actor make its moves and those of a
+        counterpart that a model plays. Return the strategies. `structured`: restrict a model that
+        plays the counterpart to decoding known strategies."""
         self._is_directed = True
         if self._counterpart is not None:
             self._counterpart.direct(actor, structured)
         return tuple(STRATEGIES)
 
     def move_task(self, strategy: str) -> MoveTask:
-        """What the actor is asked under a strategy; its move must be one of the task's."""
+        """Return the actor's task under a strategy; its move must be one of the task's."""
         task = self._view.task(strategy)
         self._allowed = task.moves
         return task
@@ -57,7 +57,7 @@ class NegotiationWorld(PlainWorld):
         return f"{how} {self._view.status}"
 
     async def reply(self, said: str) -> ToolResult:
-        """Carry out the measured party's move and the counterpart's answer to it."""
+        """Run the measured party's move and the counterpart's answer to it."""
         started_at, status, kind = now(), "ok", None
         try:
             self.bargain.play("own", said, self._allowed)

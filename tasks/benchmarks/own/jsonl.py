@@ -1,7 +1,6 @@
-"""The user's own benchmark as a JSONL file: one task a line.
+"""The user's own benchmark as a JSONL file: one task per line.
 
-The fields of a row that are neither question nor answer can be used in a prompt and in
-``--where``.
+The fields of a row that are neither question nor answer can be used in a prompt and in ``--where``.
 """
 
 import json
@@ -66,13 +65,13 @@ def jsonl_benchmark(name: str, path: Path, reading: OwnReading) -> Benchmark:
 
 
 def generated_name(name: str) -> str:
-    """What ids and tables call a file whose rows are not scored: no benchmark has that name."""
+    """The name in ids and tables of a file without scores; no benchmark has that name."""
     return f"generate-{name}"
 
 
 @dataclass(frozen=True)
 class JsonlReader:
-    """Makes tasks of rows."""
+    """Converts rows to tasks."""
 
     scorer: str
     reading: OwnReading
@@ -109,8 +108,8 @@ class JsonlReader:
         return Task(item_id, fields, target, attributes)
 
     def _unscored(self, number: int, row: Row) -> Task:
-        """A row whose reply is not scored: every field can be used in a prompt, an answer is kept
-        for a later `tutti score`, and ids may repeat, because a row is known by its number."""
+        """A row whose reply is not scored: every field can be used in a prompt, an answer is stored
+        for a later `tutti score`, and ids may repeat, because a row is identified by its number."""
         names = _names(self.reading.question_field, (*QUESTION_FIELDS, MESSAGES))
         fields, given = _texts_of(row), row.name_of(*names)
         messages: list[dict[str, Any]] = []
@@ -193,7 +192,7 @@ def _answer_text(row: Row, field: str, value: Any) -> str:
 
 
 def _texts_of(row: Row) -> dict[str, str]:
-    """Every field that has a value, as text: what is no text as JSON."""
+    """Return every nonempty field as text; other values are JSON."""
     return {
         key: value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
         for key, value in row.data.items()

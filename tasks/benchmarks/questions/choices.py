@@ -42,8 +42,8 @@ def shuffled(count: int, item_id: str) -> list[int]:
 
 
 def read_gpqa(files: Files) -> Iterator[Task]:
-    """One task a row with ``Question``, ``Correct Answer`` and three incorrect ones, shuffled by a
-    hash of the task's id; or, as NeMo-Skills shuffled them, with ``options`` and a letter."""
+    """One task per row with ``Question``, ``Correct Answer`` and three incorrect ones, shuffled by
+    a hash of the task's id; or, as NeMo-Skills shuffled them, with ``options`` and a letter."""
     for row in files.published():
         if row.name_of("Question") is None and row.name_of(PREPARED):
             question, options = row.text("question").strip(), row.texts("options")
@@ -102,7 +102,7 @@ def read_mmmlu(files: Files) -> Iterator[Task]:
 
 
 def read_mmlu_pro(files: Files) -> Iterator[Task]:
-    """One task a row with ``question``, ``options``, ``answer`` (a letter) and ``category``."""
+    """One task per row with ``question``, ``options``, ``answer`` (a letter) and ``category``."""
     ids = ("question_id", "id")
     for number, row in enumerate(files.published()):
         options = row.texts("options")

@@ -241,7 +241,7 @@ def _json_sample(path: Path, place: int, raw: Any) -> Any:
 
 
 def _cell(header: Any, run: str, ours: Fields) -> Cell:
-    """Each Inspect log is a cell; `ours` is what a log written by tutti says of its cell."""
+    """The cell of an Inspect log; `ours`: its description in a log that tutti wrote."""
     spec = header.eval
     names = ("solver", "task_args", "model_args", "model_base_url", "task_version", "packages")
     detail: Row = {

@@ -137,7 +137,7 @@ def _task_id(fields: Fields) -> str:
 
 
 def _add_conversation(fields: Fields, trial: ImportedAttempt) -> None:
-    """Add messages and calls. With tools the row has all of them; else only problem and answer."""
+    """Add messages and calls. Without tools, a row has only problem and answer."""
     reasons = _each_step(fields, "finish_reason")
     calls = trial.calls
     status = "error" if "error" in fields else "ok"

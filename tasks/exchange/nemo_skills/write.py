@@ -128,7 +128,7 @@ def _averaged(k: int) -> str:
 
 
 def _tokens(row: Row) -> tuple[float, float]:
-    """Of reasoning and of the answer; where a row does not part them, all are the answer's."""
+    """Tokens of reasoning and of the answer; all are the answer's if a row has only their sum."""
     reasoning, answer = row.get("num_reasoning_tokens", 0), row.get("num_answer_tokens", 0)
     if not reasoning and not answer:
         answer = row.get("num_generated_tokens", 0)

@@ -26,7 +26,7 @@ COUNTS = ("total_instances", "submitted_instances", "schema_version")
 
 
 def read(path: Path, run: str) -> Iterator[ImportedItem]:
-    """The instances in the report `path`; `run` names it where its name has no run id."""
+    """The instances in the report `path`; `run` names the run if the report's name does not."""
     found = document(path)
     if isinstance(found, ImportIssue):
         yield found
@@ -64,7 +64,7 @@ def _ids(found: Fields, name: str) -> list[str]:
 
 
 def _predictions(folder: Path) -> Iterator[Fields | ImportIssue]:
-    """The predictions beside a report: lines, a list is not read, or an object by instance."""
+    """The predictions beside a report, from lines or an object by instance; no list is read."""
     file = next((folder / name for name in PREDICTIONS if (folder / name).is_file()), None)
     if file is None:
         return

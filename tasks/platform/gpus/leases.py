@@ -224,7 +224,7 @@ class GpuLease:
             callback()
 
     def _renew(self, gpu: Gpu) -> None:
-        """A heartbeat once the oldest of the leases is renewed."""
+        """Renew a GPU's lease; report a heartbeat once the oldest lease is renewed."""
         with self._mutex:
             oldest = min((self._renewed_at.get(each, 0.0) for each in self.gpus), default=0.0)
             self._renewed_at[gpu] = time.monotonic()

@@ -97,7 +97,7 @@ async def progress_artifact(progress: StageProgress) -> Any:
 
 
 async def _update_artifact(progress: StageProgress, ended: asyncio.Event) -> None:
-    """Show the progress now and then, and 100 % at the end; a server that fails does not matter."""
+    """Update the progress periodically, and to 100 % at the end; a failing server is ignored."""
     import httpx
     from prefect.artifacts import acreate_progress_artifact, aupdate_progress_artifact
 

@@ -103,7 +103,7 @@ class Stage(Generic[P, T]):
         )(_with_artifact)
 
     async def may_retry(self, task: Any, task_run: Any, state: Any) -> bool:
-        """Whether Prefect may run the task again; async, for Prefect calls no other method."""
+        """Whether Prefect may run the task again; Prefect requires an async method."""
         return isinstance(state.data, self.settings.retry_on)
 
     async def _plainly(self, call: StageCall) -> T:

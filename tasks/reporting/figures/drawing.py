@@ -110,7 +110,7 @@ def variable(colour: str) -> str:
 
 
 def policy_styles(policies: Iterable[str]) -> dict[str, tuple[str, str]]:
-    """(colour, marker) of each policy; what is not tutti's own gets one by the order given."""
+    """The (colour, marker) of each policy; a policy of the user's gets one by its position."""
     known = list(POLICIES)
     styles, others = {}, 0
     for policy in dict.fromkeys(policies):
@@ -142,7 +142,7 @@ def legend_height(entries: int, columns: int) -> float:
 
 
 def keep_whole(ax: "Axes") -> None:
-    """Show marks and bars at the ends of the axes whole: a mark at 0 or at 100 % is not halved."""
+    """Do not clip marks and bars at the ends of the axes, such as a mark at 0 or at 100 %."""
     for artist in (*ax.lines, *ax.collections):
         artist.set_clip_on(False)
 
@@ -175,7 +175,7 @@ def drawing(width: float, height: float) -> Iterator["Figure"]:
 
 @contextmanager
 def _ready(plot: Plot) -> Iterator["Figure"]:
-    """The figure with its layout found, once: that takes as long as drawing it."""
+    """The figure with its layout computed once, because that takes as long as drawing it."""
     if plot.figure is None:
         raise ValueError(f"{plot.name} is not drawn: {plot.missing}")
     from matplotlib import rc_context

@@ -143,7 +143,7 @@ def series_name(
 
 
 def series_styles(cells: Sequence[results.CellSummary]) -> dict[str, Style]:
-    """Colour and marker by policy, dashes by benchmark and model: told apart without colour too."""
+    """Colour and marker by policy, dashes by benchmark and model, distinct also without colour."""
     policies = drawing.policy_styles(cell.policy for cell in cells)
     settings = list(dict.fromkeys(tuple(results.differing(cell, cells)) for cell in cells))
     nth = {cell.cell_id: settings.index(tuple(results.differing(cell, cells))) for cell in cells}

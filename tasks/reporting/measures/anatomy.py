@@ -79,7 +79,7 @@ class Anatomy:
 
 
 def anatomies(focused: "DuckDBPyConnection", cells: Sequence[CellSummary]) -> list[Anatomy]:
-    """The anatomy of each cell with steps in its window, in the cells' order."""
+    """Return the anatomy of each cell with steps in its window, in the cells' order."""
     sums = {row["cell_id"]: row for row in rows(focused, ANATOMY_SQL)}
     return [
         Anatomy(cell, _a_step(cell, sums[cell.cell_id]))

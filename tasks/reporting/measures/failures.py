@@ -125,7 +125,7 @@ class Transcript:
 
 
 def failures(focused: "DuckDBPyConnection", sweep_ids: Sequence[str]) -> list[Failure]:
-    """Failures by count, wrong and partly right answers last.
+    """Return failures by count, wrong and partly right answers last.
 
     The rarest kinds beyond KINDS are one row of their own.
     """

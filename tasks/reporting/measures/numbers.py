@@ -30,7 +30,7 @@ def count(value: int) -> str:
 
 
 def seconds(value: float | None) -> str:
-    """Seconds to three digits below 0.1, two below 10, one below 100, else whole; or a dash."""
+    """Seconds to three digits below 0.1, two below 10, one below 100, else integer; or a dash."""
     if value is None:
         return ABSENT
     size = abs(value)

@@ -16,7 +16,7 @@ from tutti.tasks.sweeps.analysis import Pair
 
 
 def policy_pairs(cells: Sequence[results.CellSummary]) -> list[Pair]:
-    """At each load of a benchmark and model: the baseline, else the first policy, and each other.
+    """Pairs at each load of a benchmark and model: the baseline (or first policy) and each other.
 
     With one policy there is nothing to compare, and no pair.
     """

@@ -341,7 +341,7 @@ def metrics(found: Sequence[NamedMetric], cells: Sequence[CellSummary]) -> Table
 
 
 def trials(cells: Sequence[CellSummary], every_k: bool = True) -> Table:
-    """A row for each cell and k, else for 1 and the most; of cells with several trials a task."""
+    """A row per cell and k, else for 1 and the largest; only cells with several trials per task."""
     pairs = [
         (cell, scores)
         for cell in cells

@@ -122,7 +122,7 @@ FAR = 0.01
 
 
 def findings(training: Training) -> list[str]:
-    """The results of the training as sentences."""
+    """Return the results of the training as sentences."""
     sentences = _held_out(training)
     held_out = training.values("held_out_loss")
     if len(held_out) > 1:

@@ -71,7 +71,7 @@ def is_python(code: str) -> bool:
 
 
 def _last_end(lines: list[str], start: int) -> int:
-    """A line after which no run from `start` is Python: the parser failed before its end."""
+    """A line after which no run from `start` is Python, as the parser failed before its end."""
     length = 1
     while INCOMPLETE and start + length < len(lines):
         code = "\n".join(lines[start : start + length]) + "\n"

@@ -52,12 +52,12 @@ class LeanSetUp:
 
 
 def lean_set_up() -> LeanSetUp:
-    """The Lean that the variables name. Raises ScorerFailed without one, or if it does not run."""
+    """The Lean program that the variables name. Raises ScorerFailed if there is none that runs."""
     return _examined(os.environ.get(PROJECT, ""), os.environ.get(COMMAND, ""))
 
 
 def time_limit(default_s: float) -> float:
-    """Seconds that a proof may take. Raises ScorerFailed if the variable is no number above 0."""
+    """A proof's time limit in seconds. Raises ScorerFailed unless the variable is above 0."""
     named = os.environ.get(TIMEOUT, "")
     try:
         seconds = float(named) if named else default_s
@@ -127,7 +127,7 @@ def _of_lake(project: str) -> _Found:
 
 
 def _outermost(folders: Sequence[str]) -> tuple[str, ...]:
-    """Absolute folders without those below another one, and without what every program sees."""
+    """Absolute folders, without those below another one and those that every program sees."""
     paths = dict.fromkeys(Path(os.path.abspath(each)) for each in folders if each)
     real = [path for path in paths if path.is_dir() and path != Path("/")]
     above = [Path("/usr"), *sorted(real, key=lambda path: len(path.parts))]

@@ -143,7 +143,7 @@ class Lean4(Scorer):
     async def compile(
         self, statement: Statement, text: str, options: tuple[str, ...], sandbox: CodeRunner
     ) -> tuple[Compilation, dict[str, Any]]:
-        """The compilation of a file that begins with the statement's header, and its detail."""
+        """Compile a file that begins with the statement's header; return the run and its detail."""
         seconds = time_limit(self.seconds)
         ran, set_up = await compiled(sandbox, statement.header, text, options, seconds)
         ran_by = {"lean": set_up.version, "limit_s": seconds, "seconds": round(ran.seconds, 2)}

@@ -55,7 +55,7 @@ def words(given: str, gold: str) -> bool:
 
 
 def _by(read: Callable[[str], Any]) -> Compare:
-    """Compare two texts by a reading of them; texts that cannot be read (None) are not equal."""
+    """Compare two texts by their parsed values; texts that cannot be parsed (None) differ."""
     return lambda given, gold: read(given) == read(gold) is not None
 
 

@@ -34,7 +34,7 @@ _MET = re.compile(r"Number of accomplished goals:\s+(\d+)")
 
 
 class Comparison:
-    """Compares the parameters of one call with the gold ones; keeps the judge's replies."""
+    """Comparison of one call's parameters with the gold ones; it stores the judge's replies."""
 
     def __init__(self, judge: JudgeClient | None) -> None:
         """`judge`: None if texts that differ are wrong."""

@@ -222,7 +222,7 @@ class Mnms(Scorer):
     """
 
     def __init__(self, best_match: bool = False) -> None:
-        """`best_match`: whether the nearest of gold plan and alternatives is the gold one."""
+        """`best_match`: use the nearest of gold plan and alternatives as the gold one."""
         self.best_match = best_match
         self.name: str = "mnms_best_match" if best_match else "mnms"
 

@@ -124,7 +124,7 @@ def _tested(d: Array, known: Spread, clusters: Clusters | None) -> tuple[float, 
 
 
 def _rounded(values: Array, largest: float) -> Array:
-    """`values` to `_DIGITS` digits of `largest`, the size of the numbers that they are made of."""
+    """`values` rounded to `_DIGITS` digits of `largest`, the size of the numbers behind them."""
     if largest == 0:
         return values
     decimals = _DIGITS - math.ceil(math.log10(largest))

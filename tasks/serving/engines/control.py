@@ -57,7 +57,7 @@ async def ask_json(
 
 
 async def empty_prefix_cache(session: aiohttp.ClientSession, engine_url: str) -> None:
-    """Empty the prefix cache; running calls recompute. Raises EngineFailed where it was not."""
+    """Empty the prefix cache; running calls recompute. Raises EngineFailed on failure."""
     reset = f"{engine_url}/reset_prefix_cache?reset_running_requests=true"
     emptied = await ask_json(session, reset)
     if emptied.get("success") is False:  # it answers 200 whether or not it could

@@ -250,7 +250,7 @@ class Engine:
         raise AssertionError("the last try returns or raises")
 
     def _takes_warm(self) -> bool:
-        """Whether a kept engine of this id and name is free and computes; it is this run's then."""
+        """Take a free kept engine of this id and name that computes; return whether one exists."""
         for warm in [] if self.kept else warm_engines(self.catalog, self.engine_id):
             with ExitStack() as stack:
                 is_free = stack.enter_context(used(self.catalog, warm))
@@ -340,7 +340,7 @@ class Engine:
         )
 
     async def _watch_warm(self, warm: WarmEngine) -> None:
-        """Its keeper's end ends it; a busy server may take seconds to answer, and is alive."""
+        """Watch a kept engine until its keeper ends; a slow answer does not count as an end."""
         while warm in await asyncio.to_thread(warm_engines, self.catalog, self.engine_id):
             await asyncio.sleep(WATCH_S)
         raise EngineLost(

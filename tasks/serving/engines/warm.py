@@ -97,7 +97,7 @@ def is_ready(engine: WarmEngine, server: ServerKind) -> bool:
 
 
 def _call(engine: WarmEngine) -> None:
-    """Have it compute one token. A refusal is an answer, too: an embedding model gives no text."""
+    """Let it compute one token. A refusal is valid, because an embedding model gives no text."""
     url = f"{engine.url}/v1/completions"
     body = json.dumps({"model": engine.served_name, "prompt": "1", "max_tokens": 1}).encode()
     request = urllib.request.Request(url, body, {"Content-Type": "application/json"})

@@ -1,4 +1,4 @@
-"""`adaptive`'s account of one engine: who has a place there, and the demand expected of them."""
+"""`adaptive`'s account of one engine: the programs with a place there, and their demand."""
 
 from collections import OrderedDict, deque
 from dataclasses import dataclass, field

@@ -100,7 +100,7 @@ class Forecast:
         return context * PRIOR_GROWTH if self._growth is None else self._growth
 
     def survival(self, calls: int) -> tuple[float, ...]:
-        """For each horizon the share of programs with `calls` calls that make that many more."""
+        """For each horizon, the share of programs with `calls` calls that make that many more."""
         known = self._survival.get(calls)
         if known is None:
             known = self._survival[calls] = self._survive(calls)

@@ -26,7 +26,7 @@ ANTHROPIC_VERSION = (b"anthropic-version", b"2023-06-01")  # required by its own
 
 @dataclass(frozen=True)
 class EndpointRequest:
-    """What the user says of an endpoint; what is None is asked from it, or has a default."""
+    """The user's settings for an endpoint; None means its own value, or a default."""
 
     url: str
     served_name: str | None = None

@@ -55,7 +55,7 @@ class SimulationError(TuttiError, ValueError):
 
 
 class CalibrationError(SimulationError):
-    """A calibration cannot be made or read; the message names file or cell, field and value."""
+    """A calibration cannot be computed or read; the message names file or cell, field and value."""
 
 
 def parse_policy(text: str) -> Policy:

@@ -140,7 +140,7 @@ def resolve_hub(text: str, offline: bool = False, report: Report | None = None) 
 
 
 def hub_weights_here(hub_id: str) -> Path | None:
-    """The folder of a model that the Hub's cache has whole, else None; nothing is fetched."""
+    """The folder of a model that is complete in the Hub's cache, else None, without downloads."""
     try:
         return resolve_hub(hub_id, offline=True, report=lambda line: None)
     except WeightsError:
@@ -208,7 +208,7 @@ def fetch(hub_id: HubId, revision: str, cache: Path, report: Report) -> Path:
 def _converse(
     process: "subprocess.Popen[str]", order: dict[str, object], report: Report
 ) -> dict[str, str]:
-    """Give the child its order and report its messages; its last answer, empty without one."""
+    """Send the child its order and report its messages; return its last answer, or {}."""
     assert process.stdin is not None and process.stdout is not None, "they are pipes"
     answer: dict[str, str] = {}
     with contextlib.suppress(BrokenPipeError, json.JSONDecodeError):  # its exit code tells why

@@ -35,7 +35,7 @@ class NoModel(Exception):
 
 
 def choose_files(sizes: dict[str, int]) -> list[str]:
-    """The files to fetch: weights in one form, and the small files beside them. Raises NoModel."""
+    """Files to download: weights in one form, and the small files beside them. Raises NoModel."""
     ggufs = [name for name in sizes if name.endswith(".gguf")]
     if INDEX in sizes:
         weights = [n for n in sizes if n.endswith(".safetensors") and "/" not in n]

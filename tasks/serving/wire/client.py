@@ -215,7 +215,7 @@ class ClientConnection(PacedProtocol):
 
 
 class Origin:
-    """Where requests go: scheme, host and port of a URL, and the path its own URLs begin with."""
+    """Destination of requests: scheme, host and port of a URL, and the path prefix of its URLs."""
 
     def __init__(self, url: str, permits: Permits | None = None) -> None:
         """`permits` decides which addresses of the host are allowed; None allows all. Raises

@@ -348,7 +348,7 @@ class Connection(PacedProtocol):
         raise ParserStopped
 
     def _refuse(self, refused: RequestRefused) -> None:
-        """Refuse an invalid request and close: what follows cannot be parsed either."""
+        """Refuse an invalid request and close, because later input cannot be parsed either."""
         self._body, self._last = b"", True
         if self.exchange is not None or self._transport is None:
             self.close()

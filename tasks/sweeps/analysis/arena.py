@@ -138,8 +138,7 @@ async def play(
     catalog: Catalog,
     on_progress: Callable[[int, int], None] = lambda done, total: None,
 ) -> ArenaResult:
-    """Play the missing games of an arena. `judge` identifies the judge and is part of the arena's
-    id."""
+    """Play the missing games of an arena. `judge` is the judge's part of the arena's id."""
     attempts = {n: {t: a.attempt_id for t, a in own.items()} for n, own in answers.items()}
     scorer = SCORERS["pairwise"]
     content = {"judge": judge, "scorer": [scorer.name, scorer.version], "attempts": attempts}
@@ -195,8 +194,7 @@ def _played(path: Path) -> dict[tuple[str, str, str], Game]:
 async def _game(
     task: str, first: tuple[str, Answer], second: tuple[str, Answer], judge_of: JudgeOf
 ) -> Game:
-    """Play a game; an empty answer loses to a nonempty one without the judge. Raises
-    ScorerFailed."""
+    """Play a game; an empty answer loses to another one without a call. Raises ScorerFailed."""
     (a, one), (b, other) = first, second
     if not (one.text.strip() and other.text.strip()):
         points = TIE + (bool(one.text.strip()) - bool(other.text.strip())) / 2

@@ -242,11 +242,9 @@ def compare_pairs(
 
 
 def compare_rates(pairs: Sequence[Pair], cells: Sequence[CellSummary]) -> list[CellComparison]:
-    """Compare steps per minute of each pair as a ratio with its interval; pairs without rates are
-    left out.
+    """Compare steps per minute of each pair as a ratio with its interval; omit pairs without rates.
 
-    Pairing by task would not reduce the variance of the rates of two runs, so their intervals are
-    treated as independent.
+    Their intervals are taken as independent: pairing by task would not reduce the variance.
     """
     by_id = {cell.cell_id: cell for cell in cells}
     compared: list[tuple[CellComparison, float, Interval | None]] = []
@@ -281,11 +279,9 @@ def set_ups(
     of_b: Sequence[Mapping[str, Any]],
     comparable: Sequence[str] = AXES[1:],
 ) -> tuple[dict[Key, list[str]], dict[Key, list[str]]]:
-    """Return each side's cell ids by the axes that must match; measurements of the noise floor are
-    left out.
+    """Each side's cell ids by the axes that must match, without measurements of the noise floor.
 
-    An axis of `comparable` on which each side has a single value, different from the other's, is
-    the compared one.
+    The compared axis of `comparable` has a single, different value on each side.
     """
     sides = _pooled(of_a), _pooled(of_b)
     values = {axis: [{cell[axis] for cell in side} for side in sides] for axis in comparable}
@@ -299,8 +295,7 @@ def set_ups(
 
 
 def _pooled(cells: Sequence[Mapping[str, Any]]) -> Sequence[Mapping[str, Any]]:
-    """Return the cells without superseded cells and A/A cells, which repeat one with its seeds
-    (`repeat` -1).
+    """Cells without superseded and A/A cells, which repeat one with its seeds (`repeat` -1).
 
     A side with only such cells is deliberate, and stays.
     """

@@ -224,8 +224,7 @@ def _judged_margin(gate: Gate, row: CellComparison) -> Outcome:
 def _rates_against(
     connection: "DuckDBPyConnection", gate: Gate, meant: Side, baseline: Side
 ) -> list[Outcome]:
-    """Compare rates of two runs as a ratio of independent intervals; pairing by task would not
-    reduce their variance."""
+    """Compare rates as a ratio of independent intervals; pairing by task would not help."""
     of_a, of_b = set_ups(baseline.cells, meant.cells)
     points = _points(connection, gate, baseline) | _points(connection, gate, meant)
     outcomes = []

@@ -211,8 +211,7 @@ class LabelAgreement:
     def read(cls, sweep_id: str, file: Path, catalog: Catalog) -> "LabelAgreement":
         """Compare a sweep's newest scores with the labels in `file`.
 
-        Raises SuiteError with file and line for a line that is not a label, or names no attempt, or
-        several.
+        Raises SuiteError with file and line if a line is no label, or names no attempt, or several.
         """
         lines = _read(file)
         rows = query(NEWEST, catalog.home, {"sweep": sweep_id})

@@ -23,8 +23,7 @@ from tutti.tasks.sweeps.spec import Suite
 
 
 class RunSettings(TypedDict, total=False):
-    """Settings of a run; a missing or None value means the default. A setting without a description
-    is a field of `Suite`."""
+    """Settings of a run; None means the default. A setting without a text is a field of `Suite`."""
 
     registry: Path | None
     """The model registry; default: ``models.yaml`` in this folder, or else tutti's own."""

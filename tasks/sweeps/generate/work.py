@@ -111,8 +111,7 @@ def _write_settings(path: Path, settings: Mapping[str, Any], parts: Sequence[Any
 
 
 def _read_settings(path: Path) -> dict[str, Any]:
-    """Return the file's content; empty if there is none. Raises UsageError for a file of another
-    program."""
+    """The file's content; empty if there is none. Raises UsageError for another program's file."""
     try:
         stored: dict[str, Any] = json.loads(path.read_text("utf-8"))
         [Part(**part) for part in stored["parts"]]

@@ -109,8 +109,7 @@ def task_faults(
 def agent_faults(
     suite: Suite, roles: Roles, benchmark: Benchmark, tasks: Sequence[Task], searches: bool
 ) -> Iterator[str]:
-    """Yield why the suite's agent does not fit these tasks; `searches`: whether they can be
-    searched."""
+    """Why the suite's agent does not fit these tasks; `searches`: whether they can be searched."""
     if roles.agent is None:
         return
     tools, start, name = (

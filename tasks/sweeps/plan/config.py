@@ -36,8 +36,7 @@ class CellConfig:
 
     @property
     def command_name(self) -> str:
-        """The name of the model in a harness's calls: the served name, which client libraries
-        know."""
+        """The model's name in a harness's calls: the served name, which client libraries know."""
         return self.model_name if self.is_served_name_taken else self.served_name
 
     def engines(self, suite: Suite) -> int:

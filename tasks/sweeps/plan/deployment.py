@@ -268,8 +268,7 @@ def _words(name: str, what: str) -> str:
 
 
 def _replicas_of(engine: Engine | ExternalEndpoint, count: int, catalog: Catalog) -> list[Engine]:
-    """Return the further engines of the model besides `engine`. Raises RegistryError for an
-    external endpoint."""
+    """The model's further engines besides `engine`. Raises RegistryError for an endpoint."""
     if isinstance(engine, Engine) and engine.trained_by is None:
         count = engine_count(engine.model, count)  # a training changes the weights of one engine
     if count == 1:
@@ -285,8 +284,7 @@ def _replicas_of(engine: Engine | ExternalEndpoint, count: int, catalog: Catalog
 def _engines_of(
     models: Mapping[str, Model], catalog: Catalog, trained_by: Mapping[str, str]
 ) -> tuple[list[Engine | ExternalEndpoint], dict[str, ServedModel]]:
-    """Return the engines and endpoints of the models, each once, in their order; and each model
-    with its address."""
+    """The models' engines and endpoints, each once, in order; and each model with its address."""
     engines: dict[str, Engine | ExternalEndpoint] = {}
     served = {}
     for name, model in models.items():

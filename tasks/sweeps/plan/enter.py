@@ -72,8 +72,7 @@ def _without_samples(connection: sa.Connection, ids: Sequence[str]) -> set[str]:
 
 
 def _complete_finished(plan: Plan, connection: sa.Connection) -> None:
-    """Mark finished cells whose run was killed before it updated their status; no run would do so
-    later."""
+    """Mark finished cells whose run was killed before it did so; no other run would."""
     cells, states = cat.cells.c, cat.attempt_states.c
     finished = sa.select(sa.func.count(sa.distinct(states.sample_id)))
     finished = finished.where(states.cell_id == cells.cell_id, is_finished())

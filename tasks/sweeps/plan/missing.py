@@ -55,8 +55,7 @@ class EndReason:
 
     @classmethod
     def asked_by(cls, suite: Suite) -> "dict[CellReason, EndReason]":
-        """Return the reasons that can end a cell of `suite` early; a stopping rule adds its finding
-        to the text."""
+        """The reasons that end a cell of `suite` early; a stopping rule extends the text."""
         found = list[EndReason]()
         rules, max_cell_s = suite.stopping, suite.limits.max_cell_s
         if rules.saturation is not None:

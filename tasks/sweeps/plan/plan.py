@@ -247,8 +247,7 @@ def _labels(suite: Suite, whole: Suite | None) -> dict[str, str]:
 
 
 def _run_order(suite: Suite) -> Iterator[tuple[str, int, int, int]]:
-    """Yield (policy, concurrency, repeat, block) of each cell, block by block: one level once
-    each."""
+    """(policy, concurrency, repeat, block) of each cell, block by block: one level once each."""
     for repeat in range(suite.repetition.repeats):
         for place, concurrency in enumerate(suite.concurrency):
             policies = list(suite.each_policy)

@@ -297,8 +297,7 @@ class Attempts:
             return await self._run(prompt, model, tools, agent)
 
     def _thinker(self, sample: Sample, attempt_id: str, asked: ParallelThinking) -> ParallelThinker:
-        """Return parallel thinking with the measured model. Its first solution equals the one
-        without parallel thinking."""
+        """Parallel thinking with the measured model; its first solution is the model's own."""
         own = self._seed(sample)
         task_id = sample.task.task_id
         seeds = [

@@ -105,8 +105,8 @@ class LatencyStop(Watch):
     """
 
     def __init__(self, limit_s: float, slots: int = 1) -> None:
-        """`limit_s`: limit of the 95th percentile, seconds; `slots`: the cell's concurrent
-        sessions.
+        """`limit_s`: limit of the 95th percentile, seconds; `slots`: concurrent sessions of the
+        cell.
 
         ValueError for a limit or number of slots that is not above 0.
         """
@@ -153,7 +153,7 @@ group by task_id order by task_id
 
 
 def watches_of(plan: Plan, cell: Cell, catalog: Catalog) -> list[tuple[EndReason, Watch]]:
-    """The watches of `cell`, each with the reason that its verdict completes."""
+    """Return the watches of `cell`, each with the reason that its verdict completes."""
     stopping, reasons = plan.suite.stopping, EndReason.asked_by(plan.suite)
     watches: list[tuple[EndReason, Watch]] = []
     if stopping.saturation is not None:
@@ -170,8 +170,7 @@ def watches_of(plan: Plan, cell: Cell, catalog: Catalog) -> list[tuple[EndReason
 
 
 def _reference(plan: Plan, cell: Cell, catalog: Catalog) -> Mapping[str, float]:
-    """Return the mean score by task of the first policy's finished cell at the level and repeat of
-    `cell`."""
+    """Mean score by task of the first policy's finished cell at the level and repeat of `cell`."""
     own = (plan.suite.first_policy, cell.concurrency, cell.repeat)
     alike = (each for each in plan.cells if (each.policy, each.concurrency, each.repeat) == own)
     first = next(alike, cell)

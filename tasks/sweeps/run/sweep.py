@@ -46,8 +46,7 @@ TEXT = "the suite's"
 
 
 def enter_windows(suite: Suite, sweep_id: str, catalog: Catalog) -> None:
-    """Enter the suite's windows for every cell of the sweep; remove windows that it no longer
-    names."""
+    """Enter the suite's windows for every cell of the sweep; remove those it no longer names."""
     cells, windows = cat.cells.c, cat.windows
     ids = sa.select(cells.cell_id).where(cells.sweep_id == sweep_id)
     with catalog.transaction() as connection:
@@ -75,8 +74,7 @@ async def run_suite(
     """Measure the missing cells of a suite; `models` is the registry's file, `whole` the spending
     that includes this one.
 
-    Raises RegistryError and SuiteError before anything starts, and the errors of
-    `Deployment.start`.
+    Raises RegistryError and SuiteError before anything starts, and as `Deployment.start`.
     """
     every = suite.parts()
     entries = pick_models(models, dict.fromkeys(part.model for part in every))

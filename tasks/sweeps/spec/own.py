@@ -37,8 +37,7 @@ DOMAIN_FIELDS = ("solo",)
 
 
 def open_named(benchmark: str, data: DataSelection) -> Benchmark:
-    """Open the benchmark that a suite names, with the requested scoring rule. Raises
-    BenchmarkError."""
+    """The benchmark that a suite names, with the requested scoring rule. Raises BenchmarkError."""
     choice = parse_benchmark(benchmark)
     if is_domain(benchmark):
         folder = _folder_of(choice)
@@ -172,8 +171,7 @@ def _check_rule(benchmark: str, rule: str) -> None:
 def check_parallel(
     benchmark: str, harness: HarnessSettings, agent: str | None, temperature: float
 ) -> None:
-    """Check that parallel thinking is used for single messages, with a temperature. Raises
-    ValueError."""
+    """Check that parallel thinking has single messages and a temperature. Raises ValueError."""
     others = ("command", "mcp", "search_index", "python")
     given = [f"harness.{name}" for name in others if getattr(harness, name) is not None]
     given += ["roles.agent"] if agent is not None else []

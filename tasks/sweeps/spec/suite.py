@@ -73,8 +73,7 @@ from tutti.tasks.synthesis import TaskRequest
 
 
 def check_cron(cron: str) -> None:
-    """Raise ValueError for a string that is not a cron of five fields, or that plans two nights on
-    one date."""
+    """Raise ValueError for no cron of five fields, or one that plans two nights on one date."""
     if len(cron.split()) != 5:
         raise ValueError("needs five fields: minute, hour, day, month, weekday")
     try:

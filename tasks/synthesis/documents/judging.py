@@ -65,8 +65,7 @@ class DocumentsRequest(BudgetedRequest):
         return self.as_asked | {"index": index_id}
 
     def request_hash(self, index_id: str, prompt: str = "") -> str:
-        """Return the hash of `as_asked`, and of the generator's and gates' versions. `prompt`: the
-        hash of the teacher's prompt."""
+        """Hash of `as_asked`, and of generator and gates. `prompt`: the hash of the teacher's."""
         return content_hash(
             [DOCUMENTS_VERSION, list(DOCUMENT_GATES), prompt, self.asked_of(index_id)]
         )
@@ -86,8 +85,7 @@ def judge(tasks: Sequence[Task], context: QuestionContext) -> list[Judged[Task]]
 
 
 def judged_part(work: Path, batch: Sequence[Task], context: QuestionContext) -> Path:
-    """Return the folder of a judged batch; judge it unless an earlier run did. It blocks, as
-    `judge` does."""
+    """The folder of a judged batch, judged now or by an earlier run. It blocks, as `judge` does."""
     folder = work / f"judged-{content_hash([each.task_id for each in batch])}"
     if not is_judged(folder):
         return write_part(folder, judge(batch, context))
@@ -187,8 +185,7 @@ class PassageSource(QuestionParts):
 def context_of(
     corpus: Corpus, request: DocumentsRequest, benchmarks: Sequence[str]
 ) -> tuple[QuestionContext, list[Task]]:
-    """Return the context of the gates, and the program's candidates in the seed's order. Raises
-    NothingMade."""
+    """The gates' context, and the program's candidates in the seed's order. Raises NothingMade."""
     candidates = candidates_of(corpus, request.seed)
     if not candidates:
         raise NothingMade(

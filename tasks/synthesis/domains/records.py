@@ -126,8 +126,7 @@ class RecordChecks:
         self.fault = next(filter(None, (self._record_fault(*each) for each in every)), "")
 
     def changed_fault(self, changed: Changed) -> str:
-        """Return the first fault of the records that a task changes, after its changes; else an
-        empty string."""
+        """The first fault of the records that a task changes, after its changes; else empty."""
         for table, keyed in changed.items():
             if table not in self._tables:
                 return f"changed: there is no table {table!r}"

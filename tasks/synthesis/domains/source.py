@@ -1,5 +1,4 @@
-"""Server in the sandbox: it loads a domain's toolkit, has a database for each program, and calls
-tools.
+"""Server in the sandbox: loads a domain's toolkit, has a database per program, calls tools.
 
 The texts of this file and of `shared` are sent to the sandbox, so they import only the standard
 library and each other. A request is a list of operations, which are methods of `Host` with their

@@ -62,14 +62,12 @@ ARITHMETIC = DocumentFamily(
 
 
 class CountSum:
-    """Questions about the sum of the parameter counts of two functions. Their trajectory is the
-    longest: four calls."""
+    """Sum of the parameter counts of two functions; the longest trajectory, with four calls."""
 
     name = "count_sum"
 
     def propose(self, documents: Sequence[Document], rng: Random) -> Iterator[Task]:
-        """Yield questions on random pairs of documents of the same split; half as many pairs as
-        documents."""
+        """Random pairs of documents of the same split; half as many pairs as documents."""
         by_split: dict[str, list[Document]] = {}
         for document in documents:
             if document.parameters and len(document.parameters) <= MAX_PARAMETERS:

@@ -1,5 +1,4 @@
-"""Questions about the output of an expression: calls of pure standard-library functions on invented
-arguments."""
+"""Questions about an expression's output: pure standard-library calls on invented arguments."""
 
 import importlib
 from random import Random

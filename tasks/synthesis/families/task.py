@@ -15,8 +15,7 @@ from tutti.tasks.task_sets import Slots, Task
 def question_task(
     family: str, question: str, answer: str, slots: Slots, sources: Sequence[str], split: str
 ) -> Task:
-    """Return a generated task; `answer` is what a correct agent puts in the box, character for
-    character."""
+    """A generated task; `answer` is what a correct agent puts in the box, letter by letter."""
     return Task(
         inputs={"question": question},
         target={"answer": answer},

@@ -87,8 +87,7 @@ class FunctionGate:
 
 
 def each_task(fault: Callable[[DomainTask, GateContext], str]) -> Judge:
-    """Return a gate's function from `fault`, which returns why a single task is wrong, or an empty
-    string."""
+    """A gate's function from `fault`, which returns why a task is wrong, or an empty string."""
 
     async def judge(tasks: Sequence[DomainTask], context: GateContext) -> list[Verdict]:
         return [verdict(fault(task, context)) for task in tasks]

@@ -25,8 +25,7 @@ async def judge_executes(tasks: Sequence[DomainTask], context: GateContext) -> l
 
 
 async def judge_replay(tasks: Sequence[DomainTask], context: GateContext) -> list[Verdict]:
-    """Check that a second replay gives the same results and state, and that the state is the stated
-    one, if any."""
+    """Check that a second replay gives the same results and state, and the stated one, if any."""
     again = await context.toolkit.replay(tasks, ask_rules=True)
     context.ruled |= {pair[0].task_id: pair for pair in zip(tasks, again, strict=True)}
     return [

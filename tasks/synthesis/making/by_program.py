@@ -37,8 +37,7 @@ MACHINE_FIELDS = frozenset({"workers"})
 
 
 class SetUnfinished(TuttiError, RuntimeError):
-    """A teacher's budget or endpoint ended before its tasks were finished; finished ones are
-    stored."""
+    """A teacher's budget or endpoint ended before its tasks did; finished ones are stored."""
 
     exit_code = ExitCode.INCOMPLETE
 

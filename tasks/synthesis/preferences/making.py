@@ -1,5 +1,4 @@
-"""A source of tasks with preferences, derived from a set of domain tasks: the request and the
-source.
+"""A source of tasks with preferences, from a set of domain tasks: the request and the source.
 
 The same request gives the same bytes. A teacher's answers stay in the work folder until the set is
 entered.

@@ -1,5 +1,4 @@
-"""Skills and levels of tasks: skills from attributes or a teacher, levels from measured pass
-rates."""
+"""Skills and levels of tasks: by attributes or a teacher, and by measured pass rates."""
 
 from typing import TYPE_CHECKING
 

@@ -1,7 +1,6 @@
 """Skills from attributes of tasks: a label is the attributes' values.
 
-Labels with too few tasks become one skill, `other`, because a pass rate of three tasks says
-nothing.
+Labels with too few tasks become one skill, `other`: a pass rate of three tasks says nothing.
 """
 
 from collections import Counter

@@ -1,5 +1,4 @@
-"""Skills by a teacher, which labels a sample of tasks, merges labels, and assigns the other
-tasks."""
+"""Skills by a teacher: it labels a sample of tasks, merges labels, and assigns the other tasks."""
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence

@@ -111,8 +111,7 @@ class LabelSource(DomainParts):
     def __init__(
         self, request: LabelRequest, catalog: Catalog, teachers: TeacherPool | None = None
     ) -> None:
-        """`teachers`: the models that derive the skills. Raises UsageError for a set without a
-        domain."""
+        """`teachers`: the models that derive skills. Raises UsageError for a set without domain."""
         self.request, self.teachers, self._home = request, teachers, catalog.home
         self.is_paid = teachers is not None
         self.parents = [request.task_set]

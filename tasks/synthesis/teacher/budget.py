@@ -93,8 +93,7 @@ class Meter:
         self._charge(worst, usd)
 
     def fail(self, worst: float, may_be_charged: bool) -> None:
-        """Count a call without an answer; one that timed out may be charged, so its cost is
-        unknown."""
+        """Count a call without an answer; if it timed out, its cost is unknown."""
         if may_be_charged:
             self._charge(worst, None)
         else:

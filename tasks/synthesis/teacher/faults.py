@@ -72,8 +72,7 @@ class TeacherFailed(TuttiError, RuntimeError):
 
     @property
     def is_final(self) -> bool:
-        """Whether repeating the question would have the same result, because the fault is in the
-        answer."""
+        """Whether a repeated question would have the same result: the fault is in the answer."""
         return self.kind in CONTENT
 
 

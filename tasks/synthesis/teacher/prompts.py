@@ -31,8 +31,7 @@ class Prompt:
         return {"name": self.name, "version": self.version, "hash": self.hash}
 
     def render(self, **values: str) -> str:
-        """Return the text with its placeholders filled. Raises UsageError if they differ from the
-        given ones."""
+        """The text with its placeholders filled. Raises UsageError if others are given."""
         places = set(PLACE.findall(self.text))
         if places != values.keys():
             wrong = ", ".join(sorted(places ^ values.keys()))

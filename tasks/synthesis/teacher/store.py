@@ -59,8 +59,7 @@ class TeacherStore:
         self._sql.execute("insert or ignore into answers values (?, ?, ?, ?, ?)", values)
 
     def note_fault(self, question: str, fault: Fault, remedy: str, once: str = "") -> None:
-        """Store a fault. `once` identifies a fault that a later run meets again in a stored
-        answer."""
+        """Store a fault. `once` identifies one that a later run meets again in a stored answer."""
         values = (once or uuid.uuid4().hex, question, fault.kind, fault.detail, remedy, _now())
         self._sql.execute("insert or ignore into faults values (?, ?, ?, ?, ?, ?)", values)
 

@@ -49,8 +49,7 @@ class _Row:
 
 
 async def make_tasks(chain: Chain) -> TeacherTasks:
-    """Generate the domain and tasks of a chain. Raises TeacherFailed, BudgetSpent without a
-    domain."""
+    """The domain and tasks of a chain. Raises TeacherFailed, BudgetSpent without a domain."""
     domain = await chain.make_domain()
     writer = _Writer(chain, domain)
     try:

@@ -246,8 +246,7 @@ def check_names(backend: Backend[Any], settings: Mapping[str, Any]) -> None:
 
 
 def known_names(backend: str) -> tuple[str, list[str]]:
-    """Return (version, names) of a backend's settings; a name that ends in ``.*`` covers any name
-    below it."""
+    """(version, names) of a backend's settings; a name ending in ``.*`` covers any below it."""
     first, *names = (KEYS / f"{backend}.txt").read_text().splitlines()
     return first.removeprefix("# "), names
 

@@ -67,8 +67,7 @@ def refuse(plan: PolicyPlan) -> list[str]:
 
 
 def write_policy(plan: PolicyPlan, settings: Mapping[str, Any]) -> tuple[str, str]:
-    """Return the TOML configuration. Half of the GPUs sample and the others train; at least two are
-    needed."""
+    """The TOML configuration. Half of the GPUs sample and the others train; the minimum is two."""
     return _toml(settings), with_tutti(
         'export PYTHONPATH="$PWD:$PYTHONPATH"\n'
         f"N=${{GPUS:-{max(2, plan.gpus)}}}\n"

@@ -1,5 +1,4 @@
-"""Exports of frozen training sets for other trainers; a format is one function and one line
-here."""
+"""Exports of frozen training sets for other trainers; a format is a function and a line here."""
 
 import json
 import os

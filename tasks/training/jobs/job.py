@@ -28,8 +28,7 @@ BackendName = Literal["tutti", "llama-factory", "trl", "verl", "nemo-rl", "prime
 
 
 class JobError(UsageError):
-    """A training job that is invalid, or whose data cannot be trained on; the message says
-    where."""
+    """A training job is invalid, or its data cannot be trained on; the message says where."""
 
 
 def rows_of(

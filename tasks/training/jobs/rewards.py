@@ -28,8 +28,7 @@ EPSILON = 1e-4
 
 
 def centred(rewards: Sequence[float]) -> list[float]:
-    """Dr. GRPO's advantages, arXiv 2503.20783: r - mean. Raises RewardError for a reward that is
-    not a finite number."""
+    """Dr. GRPO's advantages, arXiv 2503.20783: r - mean. RewardError for a non-finite reward."""
     for nth, reward in enumerate(rewards):
         if not math.isfinite(reward):
             raise RewardError(f"rewards[{nth}]: {reward!r} is not a number")
@@ -66,7 +65,7 @@ def decoupled(parts: Mapping[str, Sequence[float]], weights: Mapping[str, float]
     summed.
 
     Normalising the sum instead maps different mixes of parts to the same advantage. Raises
-    RewardError if the names of parts and weights differ, or the parts differ in length.
+    RewardError if parts and weights have different names, or parts differ in length.
     """
     if parts.keys() != weights.keys() or len({len(part) for part in parts.values()}) > 1:
         raise RewardError(f"parts {sorted(parts)} and weights {sorted(weights)} do not match")

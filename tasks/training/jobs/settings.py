@@ -130,8 +130,7 @@ class TrainerSettings(Learning):
 
 
 def steps_of(rows: int, sequences: int, epochs: float | None, steps: int | None) -> int | None:
-    """Return the number of steps until `epochs` or `steps` is reached, whichever is first; None
-    without either."""
+    """Steps until `epochs` or `steps` is reached, whichever is first; None without either."""
     known = [] if steps is None else [steps]
     if epochs is not None:
         known.append(max(1, round(max(1, -(-rows // sequences)) * epochs)))

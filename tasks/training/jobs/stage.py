@@ -61,8 +61,7 @@ def write_jsonl(rows: Iterable[Any], file: Path) -> None:
 def training_command(
     module: str, arguments: list[str], processes: int = 1
 ) -> tuple[list[str], dict[str, str]]:
-    """Return the command that runs one of our modules in the models environment, and its
-    environment variables.
+    """The command that runs one of our modules in the models environment, and its environment.
 
     Several processes, one per leased GPU, form a world of the trainer. Raises
     ModelsEnvironmentMissing.

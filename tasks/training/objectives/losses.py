@@ -177,8 +177,7 @@ def gains(logp: Tensor, tokens: Tokens) -> Tensor:
 def reward_figures(rewards: Tensor, wanted: Tensor, sizes: StepSizes) -> dict[str, Tensor]:
     """The micro-batch's share of the mean rewards (beta x gain) of wanted and of other answers.
 
-    `rewards` [S], `wanted` [S] bool; `sizes.wanted` is the step's count. A kind without answers has
-    no figure.
+    `rewards` [S], `wanted` [S] bool; `sizes.wanted` is the step's count; none for an absent kind.
     """
     others = sizes.sequences - sizes.wanted
     sides = (("chosen", wanted, sizes.wanted), ("rejected", ~wanted, others))
@@ -305,7 +304,7 @@ def correction(tokens: Tokens, bound: float) -> Tensor:
 
 
 def clipped(ratio: Tensor, advantage: Tensor, how: Clipping) -> tuple[Tensor, Tensor]:
-    """Return ([T] -min(r A, clip(r) A), [T] whether the clip was active). Source: PPO, arXiv
+    """([T] -min(r A, clip(r) A), [T] whether the clip was active). Source: PPO, arXiv
     1707.06347."""
     bounded = ratio if how.dual is None else torch.clamp(ratio, max=how.dual)
     narrow = torch.clamp(ratio, 1 - how.low, 1 + how.high)

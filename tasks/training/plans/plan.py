@@ -234,8 +234,7 @@ class _Planner:
             plan.fact("data", "guard_of_rewordings", model, text)
 
     def _rows(self, job: TrainJob) -> int | None:
-        """Return the number of attempts or conversations that the job names; None if they are not
-        on this machine."""
+        """Number of attempts or conversations of the job; None if they are not on this machine."""
         file, rows = job.data.file, None
         if file is not None and not file.is_file():
             todo = "write it: one conversation a line (docs/training.md)"

@@ -1,6 +1,5 @@
 """Building the pocket checkpoint: training files from gated tasks, then the job that trains it.
-Runs on the platform side. In: a task set made with `POCKET_TASKS`. Out: a checkpoint folder and its
-card."""
+Platform side. In: a task set made with `POCKET_TASKS`. Out: a checkpoint folder and its card."""
 
 import json
 import os

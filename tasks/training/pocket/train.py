@@ -150,7 +150,7 @@ def encode(tokenizer: Any, messages: Messages) -> Row:
 
 
 class Batches(IterableDataset[list[Row]]):  # type: ignore[misc]  # torch is not in this environment
-    """Endless batches of sequences of similar length, at most `tokens_per_batch` tokens with
+    """Endless batches of similar sequence lengths, at most `tokens_per_batch` tokens with
     padding."""
 
     def __init__(

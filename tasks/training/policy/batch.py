@@ -265,8 +265,7 @@ def step_batch(step: StepGroups, job: PolicyJob, ends: frozenset[int], home: Hom
 
 
 def write_batch(batch: StepBatch, file: Path) -> None:
-    """Write the rows completely or not at all, because the trainer takes the file when it
-    appears."""
+    """Write the rows completely or not at all: the trainer takes the file when it appears."""
     temporary = file.with_suffix(".tmp")
     pq.write_table(pa.Table.from_pylist(batch.rows, ROW), temporary)
     temporary.replace(file)

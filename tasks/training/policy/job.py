@@ -101,8 +101,8 @@ class RewardSettings(Strict):
 
 
 class DynamicSampling(Strict):
-    """DAPO's dynamic sampling: continue until enough groups have different rewards (arXiv
-    2503.14476, 3.2)."""
+    """DAPO's dynamic sampling: until enough groups have different rewards (arXiv 2503.14476,
+    3.2)."""
 
     round_groups: int = Field(16, ge=1, description="tasks sampled at once")
     most_rounds: int = Field(8, ge=1, description="most rounds of a step")
@@ -130,7 +130,7 @@ class RolloutSettings(Strict):
 
 
 class EvaluationSettings(Strict):
-    """Settings of the evaluations: held-out tasks, measured greedily before, during and after the
+    """Settings of evaluations: held-out tasks, measured greedily before, during and after
     training."""
 
     split: str = Field("test", description="split of the tasks")

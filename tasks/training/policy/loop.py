@@ -251,8 +251,8 @@ class PolicyRun:
         return taken
 
     async def _evaluate(self, after: int, lease: Lease, done: int | None = None) -> None:
-        """Measure the cell planned for the evaluation after `after` steps; `done`: number of steps,
-        if the time limit ended the training."""
+        """Measure the cell planned after `after` steps; `done`: steps, if time ended the
+        training."""
         plan = self.cells.evaluations
         cell = plan.cells[self.cells.at.index(after)]
         self.show(after, "held-out tasks")

@@ -1,5 +1,4 @@
-"""The loop's interface to the trainer's process: batches go in, new weights and figures come
-out."""
+"""The loop's interface to the trainer's process: batches in, new weights and figures out."""
 
 import asyncio
 import contextlib

@@ -225,8 +225,7 @@ def _tokens(rows: Sequence[Mapping[str, Any]]) -> dict[str, int]:
 
 
 def _conversations(chosen: Sequence[Chosen], home: Home, reasons: dict[str, str]) -> Rows:
-    """Return rows of messages, which the trainer tokenises; attempts without messages are added to
-    `reasons`."""
+    """Rows of messages for the trainer to tokenise; `reasons` gets attempts without messages."""
     rows: Rows = []
     names = [each.attempt_id for each in chosen]
     for place, found in rows_by_attempt(MESSAGES, names, home):

@@ -27,8 +27,7 @@ class RecordedCall:
     weights: str | None = None  # Their version at its start
 
     def is_truncated(self, ends: frozenset[int]) -> bool:
-        """Whether the answer was truncated: its last id ends no turn. (`finish_reason` is
-        unreliable with tools.)"""
+        """Whether the answer was cut: its last id ends no turn. (`finish_reason` may be wrong.)"""
         return not self.completion or self.completion[-1] not in ends
 
 
@@ -113,7 +112,7 @@ def recorded_calls(rows: Sequence[Mapping[str, Any]]) -> list[RecordedCall] | No
 
 
 def _why(every: Sequence[TokenSequence], call: RecordedCall) -> str:
-    """Why a call continues no sequence: the prompt changes an answer, or everything before it."""
+    """Why a call continues no sequence: the prompt changes an answer, or all before it."""
     if not every:
         return FIRST
     last = every[-1]

@@ -43,8 +43,7 @@ class MicroBatch:
 def row_groups(
     rows: Sequence[Row], most_tokens: int, packed: bool, unit: int
 ) -> Iterator[list[Row]]:
-    """Yield the rows of each micro-batch: at most `most_tokens` ids (a single unit may have
-    more)."""
+    """The rows of each micro-batch: at most `most_tokens` ids (a single unit may have more)."""
     units = [rows[first : first + unit] for first in range(0, len(rows), unit)]
     units.sort(key=lambda each: max(len(row.ids) for row in each))
     batch: list[Row] = []

@@ -51,8 +51,7 @@ def save_state(path: Path, stepper: Stepper, progress: dict[str, Any]) -> None:
 
 
 def load_state(path: Path, stepper: Stepper) -> dict[str, Any] | None:
-    """Restore what `save_state` wrote. Return None, and change nothing, if there is no such
-    file."""
+    """Restore what `save_state` wrote; return None, and change nothing, without such a file."""
     if not path.is_file():
         return None
     world = stepper.world

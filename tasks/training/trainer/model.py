@@ -76,8 +76,7 @@ class Policy:
 
     @torch.no_grad()  # type: ignore[untyped-decorator]  # torch is not in this environment
     def reference_log_probs(self, batch: MicroBatch) -> Tensor:
-        """Return [T] log probabilities of the base: the model with the adapter off, or a second,
-        frozen copy."""
+        """[T] log probabilities of the base: the adapter off, or a second, frozen copy."""
         if self.lora is not None:
             with self.model.disable_adapter():
                 return self.log_probs(batch)

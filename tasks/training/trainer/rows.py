@@ -28,8 +28,7 @@ class Row:
 
     @property
     def trained(self) -> int:
-        """Number of trained ids; the first of a sequence never counts, because nothing predicts
-        it."""
+        """Number of trained ids, never the first of a sequence, which nothing predicts."""
         return sum(turn != NOT_TRAINED for turn in self.turns[1:])
 
 

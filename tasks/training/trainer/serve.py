@@ -69,8 +69,7 @@ def serve(settings: TrainerSettings, work: Path, out: Path, report: Report, worl
 
 
 def parts_of(rows: list[Row], updates: int, seed: str) -> list[list[Row]]:
-    """Split a step's rows into at most `updates` parts of similar size, in an order drawn from
-    `seed`."""
+    """Split a step's rows into at most `updates` similar parts, in an order drawn from `seed`."""
     if updates == 1 or len(rows) < 2:
         return [rows] if rows else []
     drawn = list(rows)

@@ -102,8 +102,7 @@ class Stepper:
 
     @torch.no_grad()  # type: ignore[untyped-decorator]  # torch is not in this environment
     def _mismatched_gain(self, rows: Sequence[Row]) -> float:
-        """Return KTO's baseline: the mean gain over the reference of answers paired with other
-        rows' prompts."""
+        """KTO's baseline: mean gain over the reference of answers to other rows' prompts."""
         total = 0.0
         for batch, counts in self.cut(mismatched(rows)):
             gain = self.policy.log_probs(batch) - self.policy.reference_log_probs(batch)

@@ -128,7 +128,7 @@ class Pool:
         return {name for endpoint in self.endpoints.values() for name in endpoint.models}
 
     def entry_of(self, model: str) -> str | None:
-        """The registry's entry that a call means by `model`; None if it is none of an endpoint."""
+        """The registry's entry that a call means by `model`; None if no endpoint has it."""
         for endpoint in self.endpoints.values():
             if (name := endpoint.entry_of(model)) is not None:
                 return name

@@ -322,7 +322,7 @@ class CallRecorder:
                 del self._late[program]
 
     def restart(self, attempt_id: str) -> None:
-        """Rows of an attempt were lost: its later calls must not refer to them."""
+        """Forget an attempt's messages after rows were lost: later calls must not refer to them."""
         self._transcripts.restart(attempt_id)
 
     def rows(self, record: CallRecord) -> Rows:

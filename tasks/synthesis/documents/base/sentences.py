@@ -75,8 +75,7 @@ def read_sentences(passages: Iterable[Passage]) -> Iterator[tuple[Passage, Sente
 
 
 def _blocks(text: str, is_code: bool) -> tuple[list[tuple[int, int]], bool]:
-    """Return the positions of paragraphs and list items of prose, and whether the text ends within
-    code."""
+    """Positions of paragraphs and list items of prose, and whether the text ends within code."""
     blocks: list[tuple[int, int]] = []
     at, is_open = 0, False
     for line in text.splitlines(keepends=True):

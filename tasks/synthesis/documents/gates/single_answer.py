@@ -19,8 +19,7 @@ ALIKE = 0.8
 
 
 def _judged(task: Task, context: QuestionContext) -> Verdict:
-    """Judge a question; `measured` is the largest share of the words around the answer in a
-    sentence without it."""
+    """`measured`: the largest share of words around the answer in a sentence without it."""
     answer = set(words_of(task.answer))
     own = set(words_of(quotation(task))) - answer
     if not own:

@@ -11,8 +11,7 @@ from tutti.tasks.synthesis.programs.base.program import EVOLVED, KNOB, Knob
 
 
 class Bank(DeskProgram):
-    """A bank for private clients, with its own current day, daily limit and dispute period in
-    days."""
+    """A bank for private clients, with its own day, daily limit and dispute period in days."""
 
     name = "bank"
     version = "2"

@@ -123,8 +123,7 @@ class RecordMaker(ABC):
 
     @abstractmethod
     def begin(self) -> None:
-        """Add the terms, a single record of the first table, and the records that belong to no
-        person."""
+        """Add the terms, the first table's single record, and the records of no person."""
 
     @abstractmethod
     def add_person(self, person: Person) -> None:

@@ -132,8 +132,7 @@ class Composer:
         return told_by(self.domain)
 
     def _groups(self, intents: list[Intent]) -> Iterator[list[Intent]]:
-        """Yield groups of `steps` intents that touch no common record and are of distinct
-        templates."""
+        """Groups of `steps` intents that touch no common record and are of distinct templates."""
         steps = self.knobs["steps"]
         seen = set()
         for _ in range(1 if steps == 1 else steps * ROUNDS):

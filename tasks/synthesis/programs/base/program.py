@@ -44,9 +44,8 @@ class Program(Protocol):
         ...
 
     def propose(self, domain: Domain, rng: Random, knobs: Knobs) -> Iterator[DomainTask]:
-        """Yield candidates until the instance has no more; `expected` is empty, the pipeline fills
-        it. A candidate's split follows from its entities (`split_of`) and its template
-        (`held_out`)."""
+        """Candidates until the instance has no more; `expected` is empty, the pipeline fills it. A
+        candidate's split follows from its entities (`split_of`) and its template (`held_out`)."""
         ...
 
     def solve(self, task: DomainTask) -> Oracle:

@@ -168,8 +168,8 @@ def _name(rng: Random, made: NameMaker, kind: str) -> str:
 
 
 def _share_names(rng: Random, records: Tables, distractors: int) -> None:
-    """Give one name to two people, to a town and a river, and to a firm and a book; birth years
-    distinguish people."""
+    """Give a common name to two people (birth years differ), a town and a river, a firm and a
+    book."""
     people = rng.sample(list(records["person"].values()), 2 * distractors)
     towns = rng.sample(list(records["town"].values()), distractors)
     rivers = rng.sample(list(records["river"].values()), distractors)

@@ -71,8 +71,7 @@ class Flow:
 
 
 class Drawer:
-    """Generator of a flow: layers of decisions, with edges to the next layer or to a closing
-    act."""
+    """Generator of a flow: layers of decisions, with edges to the next layer or a closing act."""
 
     def __init__(self, rng: Random, theme: Theme, branches: int) -> None:
         self._rng, self._theme, self._branches = rng, theme, branches
@@ -110,8 +109,8 @@ class Drawer:
         return step.step_id
 
     def _lead_on(self, source: str, decision: Question | Check, after: Sequence[str]) -> None:
-        """Add the edges of a decision: each step of `after` is reached; the other edges may close
-        the case."""
+        """Add the edges of a decision: they reach each step of `after`; others may close the
+        case."""
         edges = self._conditions(source, decision)
         closing = self._rng.sample(self._theme.closing, len(edges))
         for position, edge in enumerate(edges):

@@ -48,7 +48,7 @@ IMPORTERS: dict[str, Importer] = {
     "tau2": _loaded("tau2"),
     "thunderagent": _loaded("thunderagent.read"),
     "swe-bench": _loaded("swe_bench.read"),
-    "mini-swe-agent": _loaded("mini_swe_agent"),
+    "mini-swe-agent": _loaded("swe_bench.mini_swe_agent"),
     "terminal-bench": _loaded("terminal_bench"),
 }
 EXPORTERS: dict[str, Exporter] = {

@@ -97,7 +97,7 @@ def test_a_base_without_weights_is_told(
         ("optimiser: {learning_rate: 1}", "line 5: optimiser: Extra inputs are not permitted; did"
          " you mean `optimizer`?"),
         ("optimizer: {learning_rat: 1}", "line 5: optimizer.learning_rat: Extra inputs are not"
-         " permitted; did you mean `learning_rate`?"),
+         " permitted; did you mean `optimizer.learning_rate`?"),
         ("objective: spo", "line 5: objective: 'spo' is none of sft, grpo"),
         ("objective: dpo\nobjective_settings: {bta: 1}", "line 6: objective_settings: dpo has no"
          " setting 'bta'; it has beta, wanted, unwanted"),

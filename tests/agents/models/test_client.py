@@ -297,7 +297,7 @@ async def test_a_call_that_takes_longer_than_it_may_is_a_failed_try(
     engine: RawEngine, client: Client
 ) -> None:
     """The connection is closed, so that the next call does not get the response of this one."""
-    engine.reply = answering(STREAM_HEAD, pause_s=60.0)
+    engine.reply = answering(STREAM_HEAD, pause_s=2.0)
     with pytest.raises(ModelCallFailed, match=r"no answer within 0\.05 s") as failed:
         await completion(client, [], b"{}", call_s=0.05)
     assert failed.value.status == TIMEOUT

@@ -64,7 +64,7 @@ def test_the_prefect_task_has_the_settings_and_no_closure() -> None:
     """All calls of a stage use one task, whose function is at the top level of a module."""
     task = fetch.as_task
     assert task is fetch.as_task
-    assert (task.name, task.description) == ("fetch", "Fail so many times.")
+    assert (task.name, task.description) == ("fetch", "Fail `failures` times.")
     assert (task.retries, task.timeout_seconds, task.tags) == (2, 0.2, {"network"})
     assert task.cache_policy == NO_CACHE and task.task_run_name == "{call.title}"
     assert task.fn.__closure__ is None and "<locals>" not in task.fn.__qualname__

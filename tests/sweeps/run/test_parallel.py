@@ -64,7 +64,7 @@ async def test_k_solutions_and_one_answer(
 @pytest.mark.parametrize(
     ("fields", "words"),
     [
-        ({"benchmark": "stdlib"}, "stdlib's tasks need tools"),
+        ({"benchmark": "stdlib"}, "stdlib needs tools"),
         ({"temperature": 0.0}, "temperature 0 gives equal solutions"),
         ({"python": "once"}, r"a solution is one message; leave out harness\.python"),
         ({"agent": "pocket"}, r"leave out roles\.agent"),

@@ -51,7 +51,7 @@ def test_what_cannot_be_carried_is_refused(
 @pytest.mark.parametrize(
     ("suite", "said"),
     [
-        ({"benchmark": "stdlib", "data": {}}, "suite.benchmark: stdlib's tasks need"),
+        ({"benchmark": "stdlib", "data": {}}, "suite.benchmark: stdlib needs tutti's tools"),
         ({"harness": {"command": "run me"}}, "suite.harness.command"),
         ({"benchmark": "bfcl-multi-turn", "data": {}}, "suite.benchmark: attempts at .* by {bfcl}"),
         ({"data": {"scorer": "judge"}, "roles": {"judge": "j"}}, "suite.roles.judge"),

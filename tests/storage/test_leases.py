@@ -128,7 +128,8 @@ def test_the_lease_of_a_killed_process_of_this_host_is_free_at_once(
 ) -> None:
     """After kill -9, the same command does not wait for the lease to expire."""
     code = (
-        "import sys, time; from tutti import storage; from tutti.storage.catalog import leasing as leases\n"
+        "import sys, time; from tutti import storage\n"
+        "from tutti.storage.catalog import leasing as leases\n"
         "from pathlib import Path\n"
         "c = storage.open_catalog(storage.Home(Path(sys.argv[1])))\n"
         "leases.acquire(c, 'sweep:1'); print('held', flush=True); time.sleep(100)"

@@ -9,7 +9,7 @@ import math
 import shutil
 import sys
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -30,49 +30,31 @@ Show = Callable[[Iterable[str]], None]
 def run_sql(
     text: str, output: str | None, parameters: dict[str, Any], out: Path | None = None
 ) -> None:
-    """Run statements one after another; a file gets the rows of the last one. Raises UsageError,
+    """Run statements one after another and write the rows of the last one. Raises UsageError,
     duckdb.Error, StoreError."""
-    output = format_of(out, output)
+    output = output or format_of(out)
     if output == "parquet" and out is None and sys.stdout.isatty():
         raise UsageError("Parquet is no text for a terminal: give --out FILE, or a pipe")
     try:
         with closing(connect(macros=macros_named(text))) as connection:
-            _run_all(connection, statements_of(connection, text), parameters, output, out)
+            statements = connection.extract_statements(text)
+            if not statements:
+                raise UsageError("no statement; for example: tutti sql 'select * from cells'")
+            if any(map(_is_query, statements[:-1])):
+                raise UsageError("the output is the rows of one statement: give one at a time")
+            named = {name for statement in statements for name in statement.named_parameters}
+            if unknown := sorted(parameters.keys() - named):  # it would filter nothing
+                known = ", ".join(f"${name}" for name in sorted(named)) or "none"
+                raise UsageError(f"no parameter ${unknown[0]} in the statement; it names: {known}")
+            for statement in statements[:-1]:
+                run_statement(connection, statement, parameters, output)
+            words = run_statement(connection, statements[-1], parameters, output, out)
     except USERS_ERRORS as error:
         raise UsageError(str(error)) from error
-
-
-def _run_all(
-    connection: duckdb.DuckDBPyConnection,
-    statements: list[duckdb.Statement],
-    parameters: dict[str, Any],
-    output: str,
-    out: Path | None,
-) -> None:
-    _check_parameters(statements, parameters)
-    has_one_result = output == "parquet" or out is not None
-    if has_one_result and any(map(_is_query, statements[:-1])):
-        raise UsageError("a file holds the rows of one statement: give one at a time")
-    answered = False
-    for statement in statements:
-        is_last = statement is statements[-1]
-        form, file = (output, out) if is_last or not has_one_result else ("table", None)
-        words = run_statement(connection, statement, parameters, form, file)
-        answered |= words is not None
-        if form == "table" and not has_one_result:
-            sys.stdout.write(f"{words or 'done'}\n")
-        elif form == "csv" and words and not is_last:
-            sys.stdout.write("\n")
-    if output == "json" and out is None and not answered:
+    if out is None and output == "table":
+        sys.stdout.write(f"{words or 'done'}\n")
+    elif out is None and output == "json" and words is None:
         sys.stdout.write("[]\n")
-
-
-def statements_of(connection: duckdb.DuckDBPyConnection, text: str) -> list[duckdb.Statement]:
-    """The statements of `text`, at least one. Raises UsageError and duckdb's ParserException."""
-    statements = connection.extract_statements(text)
-    if not statements:
-        raise UsageError("no statement; for example: tutti sql 'select * from cells'")
-    return statements
 
 
 def run_statement(
@@ -80,14 +62,23 @@ def run_statement(
     statement: duckdb.Statement,
     parameters: dict[str, Any],
     output: str,
-    out: Path | None,
+    out: Path | None = None,
     show: Show | None = None,
 ) -> str | None:
     """Run a statement with those of `parameters` that it names. Its rows go to `out`, else to
-    `show` or standard output. Return their number as text; None for a statement without rows."""
-    chosen = chosen_parameters(statement, parameters)
+    `show` or standard output. Returns their number in words; None for a statement without rows."""
+    chosen = {n: parameters[n] for n in statement.named_parameters if n in parameters}
     if output == "parquet" and _is_query(statement):
-        return _write_parquet(connection, statement, chosen, out)
+        sys.stdout.flush()
+        with nullcontext(STDOUT) if out is None else writing(out) as path:
+            interruptible(
+                connection,
+                # An empty set of parameters is an error in DuckDB.
+                lambda: connection.sql(statement, params=chosen or None).write_parquet(
+                    str(path), compression="zstd"
+                ),
+            )
+        return "written"
     rows = Rows(interruptible(connection, lambda: connection.execute(statement, chosen)))
     if not _is_query(statement, rows.names):
         for _ in rows.batches():  # DuckDB runs the statement while its result is read
@@ -103,26 +94,6 @@ def run_statement(
     return f"the first {words}; the formats csv, json and parquet have all" if has_more else words
 
 
-def _write_parquet(
-    connection: duckdb.DuckDBPyConnection,
-    statement: duckdb.Statement,
-    parameters: dict[str, Any],
-    out: Path | None,
-) -> str:
-    def write(path: Path) -> None:
-        # DuckDB tells no parameters from an empty set of them.
-        relation = connection.sql(statement, params=parameters or None)
-        relation.write_parquet(str(path), compression="zstd")
-
-    if out is None:
-        sys.stdout.flush()
-        interruptible(connection, lambda: write(STDOUT))
-    else:
-        with writing(out) as path:
-            interruptible(connection, lambda: write(path))
-    return "written"
-
-
 def _is_query(statement: duckdb.Statement, names: list[str] | None = None) -> bool:
     """Whether a statement returns rows; `names` are its columns once it runs: a change has one
     column `Count`."""
@@ -132,10 +103,10 @@ def _is_query(statement: duckdb.Statement, names: list[str] | None = None) -> bo
     return len(kinds) == 1 or names not in (None, ["Count"])
 
 
-def format_of(path: Path | None, format: str | None, default: str = "table") -> str:
-    """Return the given format, else that of the file's extension, else `default`."""
+def format_of(path: Path | None) -> str:
+    """The format that the file's name ends in, else a table."""
     suffix = "" if path is None else path.suffix.removeprefix(".")
-    return format or (suffix if suffix in FORMATS else default)
+    return suffix if suffix in FORMATS else "table"
 
 
 @contextmanager
@@ -182,21 +153,3 @@ def typed(text: str) -> Any:
     except (ValueError, RecursionError):
         return text
     return text if isinstance(value, float) and not math.isfinite(value) else value
-
-
-def chosen_parameters(statement: duckdb.Statement, parameters: dict[str, Any]) -> dict[str, Any]:
-    """Those of `parameters` that the statement names. Raises UsageError for one without a value."""
-    if missing := sorted(statement.named_parameters - parameters.keys()):
-        flags = " ".join(f"{name}=…" for name in missing)
-        raise UsageError(f"no value for ${', $'.join(missing)}: give --param {flags}")
-    return {name: parameters[name] for name in statement.named_parameters}
-
-
-def _check_parameters(statements: list[duckdb.Statement], parameters: dict[str, Any]) -> None:
-    """Check the names before anything runs: a misspelt one would otherwise filter nothing."""
-    named = {name for statement in statements for name in statement.named_parameters}
-    if unknown := sorted(parameters.keys() - named):
-        known = ", ".join(f"${name}" for name in sorted(named)) or "none"
-        raise UsageError(f"no parameter ${unknown[0]} in the statement; it names: {known}")
-    for statement in statements:
-        chosen_parameters(statement, parameters)

@@ -1,9 +1,8 @@
 """The verb `tutti sql`: a prompt on a terminal without a statement, else its statements."""
 
 import sys
-from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
@@ -12,22 +11,13 @@ from tutti.cli.base.failures import UsageError
 from tutti.cli.base.verbs import AsJson, verb
 
 
-class Format(StrEnum):
-    """The output formats of `tutti sql`."""
-
-    table = "table"
-    csv = "csv"
-    json = "json"
-    parquet = "parquet"
-
-
 @verb
 def sql(
     statement: Annotated[
         str | None, typer.Argument(help="SQL; `-` reads stdin; without it, a prompt opens")
     ] = None,
     output: Annotated[
-        Format | None,
+        Literal["table", "csv", "json", "parquet"] | None,
         typer.Option("--format", help="output format (table, or by the suffix of --out)"),
     ] = None,
     param: Annotated[
@@ -43,26 +33,24 @@ def sql(
     """
     from tutti.cli.sql.statements import read_parameters, run_sql
 
-    chosen = "json" if as_json else output and output.value
     parameters = read_parameters(param or ())
+    chosen = "json" if as_json else output
     if statement is None and sys.stdin.isatty():
         if not sys.stdout.isatty():
             raise UsageError("nothing to run: give a statement, or `-` to read it from stdin")
+        if out is not None or chosen == "parquet":
+            raise UsageError("the prompt writes files by `copy (select …) to 'FILE';`")
         from tutti.cli.sql.prompt import open_prompt
 
-        open_prompt(chosen or "table", parameters, out)
-    else:
-        text = sys.stdin.read() if statement is None or statement == "-" else statement
-        if text.startswith("."):
-            _run_command(text.strip())
-            return
+        open_prompt(chosen or "table", parameters)
+        return
+    text = sys.stdin.read() if statement is None or statement == "-" else statement
+    if not text.startswith("."):
         run_sql(text, chosen, parameters, out)
-
-
-def _run_command(text: str) -> None:
-    from tutti.cli.sql.prompt import Shell, run_command
+        return
+    from tutti.cli.sql.prompt import Shell
 
     with storage.open_catalog() as catalog:
         shell = Shell(catalog.home)
-    run_command(shell, text)
+    shell.command(text)
     shell.connection.close()

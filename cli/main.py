@@ -89,15 +89,14 @@ def doctor(
     """Check this machine and show the command that fixes each problem."""
 
     from tutti.cli.setup import doctor as checks
-    from tutti.cli.setup.fixes import long_fixes
 
     python = models_python_path()
     found = checks.examine(storage.current_home().root, PROJECT, python, quick=quick)
     if as_json:
-        typer.echo(json.dumps(checks.as_json(found)))
+        typer.echo(json.dumps([each._asdict() for each in found]))
     else:
         Console().print(checks.render(found))
-        typer.echo(long_fixes((each.name, each.fix) for each in found), nl=False)
+        typer.echo(checks.long_fixes(found), nl=False)
     return checks.exit_code(found)
 
 

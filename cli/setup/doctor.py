@@ -7,28 +7,76 @@ Each probe of `PROBES` runs in a thread with a time limit: a dead disk fails one
 import json
 import os
 import platform
+import shlex
 import shutil
 import signal
 import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from subprocess import DEVNULL, PIPE, Popen, TimeoutExpired
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
-from tutti.cli.setup.fixes import FIXES
 from tutti.errors import ExitCode
 from tutti.tasks import serving
 from tutti.tasks.agents import commands
-from tutti.tasks.platform import IS_SOURCE, gpus
+from tutti.tasks.platform import DEPLOYMENTS, IS_SOURCE, MODELS_ENVIRONMENT, gpus
 from tutti.tasks.serving import weights as weights_stage
 from tutti.terminal import table
 
 if TYPE_CHECKING:
     from rich.table import Table
+
+MODELS_PYTHON_VERSION = "3.11"  # the pinned torch and vLLM have wheels for it
+CPU_PINS = {
+    "constraint": "constraints-models.txt",
+    "override": "models-overrides.txt",
+    "requirement": "models-requirements.txt",
+}
+CUDA_PINS = {
+    "constraint": "constraints-models-cuda.txt",
+    "requirement": "models-requirements-cuda.txt",
+}
+
+
+class Fixes(NamedTuple):
+    """The commands that repair a part of the installation."""
+
+    platform: str
+    python: str
+    models: str
+    checkpoint: str
+    registry: str
+
+
+def installed_fixes(cuda: bool) -> Fixes:
+    """The commands for an installed package, with its pinned versions for a CPU or CUDA."""
+    reinstall = "reinstall tutti's wheel: pip install --force-reinstall tutti-….whl"
+    pins, torch = (CUDA_PINS, "auto") if cuda else (CPU_PINS, "cpu")
+    files = [f"--{flag} {shlex.quote(str(DEPLOYMENTS / name))}" for flag, name in pins.items()]
+    install = f"uv pip install --python {MODELS_ENVIRONMENT}/bin/python --torch-backend {torch}"
+    models = [
+        "python -m pip install uv",
+        f"uv venv --python {MODELS_PYTHON_VERSION} {MODELS_ENVIRONMENT}",
+        " ".join([install, *files]),
+    ]
+    return Fixes(reinstall, "use Python 3.11 to 3.13", "\n".join(models), reinstall, reinstall)
+
+
+FIXES = (
+    Fixes(
+        platform="make setup",
+        python="make setup PYTHON=python3.11",
+        models="make setup",
+        checkpoint="git checkout -- assets/pocket",
+        registry="git checkout -- deployments",
+    )
+    if IS_SOURCE
+    else installed_fixes(cuda=shutil.which("nvidia-smi") is not None)
+)
 
 PROVIDERS = ("OPENAI", "AZURE_OPENAI", "ANTHROPIC", "TOGETHER", "NEBIUS", "TAVILY")
 PROVIDER_KEYS = tuple(f"{provider}_API_KEY" for provider in PROVIDERS)
@@ -109,19 +157,6 @@ GRACE_S = 5.0  # a probe that bounds its own command ends it and reports within 
 
 
 @dataclass(frozen=True)
-class Check:
-    """One row of the report; `required` states whether tutti needs it."""
-
-    name: str
-    status: Status
-    """"warning": usable, with a remark; "missing": absent or broken."""
-    found: str
-    fix: str = ""
-    """The command that fixes it; empty if there is nothing to do."""
-    required: bool = True
-
-
-@dataclass(frozen=True)
 class Place:
     """The folders and programs to check."""
 
@@ -132,18 +167,32 @@ class Place:
 
 
 class Finding(NamedTuple):
+    """The result of a check."""
+
     status: Status
+    """"warning": usable, with a remark; "missing": absent or broken."""
     found: str
     fix: str = ""
+    """The command that fixes it; several lines are several commands."""
 
 
 class Probe(NamedTuple):
-    """One check: its function and its time limit."""
+    """One check: its function, whether tutti needs what it checks, and its time limit."""
 
     name: str
     look: Callable[[Place], Finding]
     required: bool = True
     bound_s: float = PROBE_BOUND_S
+
+
+class Check(NamedTuple):
+    """One row of the report."""
+
+    name: str
+    status: Status
+    found: str
+    fix: str = ""
+    required: bool = True
 
 
 def look_python(place: Place) -> Finding:
@@ -181,20 +230,16 @@ def look_models(place: Place) -> Finding:
     return Finding("ok", found)
 
 
-def look_cores(place: Place) -> Finding:
-    allowed = getattr(os, "sched_getaffinity", None)  # may be fewer than are there; not on macOS
+def look_machine(place: Place) -> Finding:
+    """Check the number of cores that this process may use, and the memory."""
+    allowed = getattr(os, "sched_getaffinity", None)  # not on macOS
     cores = len(allowed(0)) if allowed else os.cpu_count() or 1
-    if cores < MIN_CORES:
-        return Finding("warning", f"{cores}; {MIN_CORES} are recommended", "use a larger machine")
-    return Finding("ok", str(cores))
-
-
-def look_memory(place: Place) -> Finding:
     memory_gb = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") / 1e9
-    found = f"{memory_gb:.1f} GB"
-    if memory_gb < MIN_MEMORY_GB:
-        return Finding("warning", f"{found}; {MIN_MEMORY_GB:g} recommended", "use a larger machine")
-    return Finding("ok", found)
+    found = f"{cores} cores, {memory_gb:.1f} GB of memory"
+    if cores >= MIN_CORES and memory_gb >= MIN_MEMORY_GB:
+        return Finding("ok", found)
+    found += f"; recommended: {MIN_CORES} cores and {MIN_MEMORY_GB:g} GB"
+    return Finding("warning", found, "use a larger machine")
 
 
 def look_gpu(place: Place) -> Finding:
@@ -219,22 +264,23 @@ def look_gpu_holders(place: Place) -> Finding:
 
 
 def look_home(place: Place) -> Finding:
-    folder = _nearest(place.home)
+    """Check that the store, or the folder in which it will be created, can be written and has
+    free space."""
+    parents = (place.home.absolute(), *place.home.absolute().parents)
+    # Not Path.exists, which raises an error where access is denied.
+    folder = next(path for path in parents if os.path.exists(path))
+    fix = "TUTTI_HOME=/other/disk"
     try:
-        # Written for real: permission bits say nothing of quotas and read-only mounts.
+        # Permission bits do not show quotas and read-only mounts.
         with tempfile.TemporaryFile(dir=folder) as file:
-            file.write(b"tutti doctor")  # its closing flushes, and raises when that fails
+            file.write(b"tutti doctor")  # closing the file writes it, and raises if that fails
     except OSError as error:
-        found = f"{folder} cannot be written: {error.strerror or error}"
-        return Finding("missing", found, "TUTTI_HOME=/other/disk")
-    return Finding("ok", f"{place.home} can be {'written' if place.home.exists() else 'created'}")
-
-
-def look_disk(place: Place) -> Finding:
-    free_gb = shutil.disk_usage(_nearest(place.home)).free / 1e9
-    found = f"{free_gb:.1f} GB free"
+        return Finding("missing", f"{folder} cannot be written: {error.strerror or error}", fix)
+    free_gb = shutil.disk_usage(folder).free / 1e9
+    found = f"{place.home} can be {'written' if place.home.exists() else 'created'}"
+    found += f", {free_gb:.1f} GB free"
     if free_gb < MIN_DISK_GB:
-        return Finding("missing", f"{found}; {MIN_DISK_GB:g} needed", "TUTTI_HOME=/other/disk")
+        return Finding("missing", f"{found}; {MIN_DISK_GB:g} GB needed", fix)
     return Finding("ok", found)
 
 
@@ -260,11 +306,9 @@ def look_port(place: Place) -> Finding:
 
 
 def look_sandbox(place: Place) -> Finding:
-    try:
-        # Here, not at the top: it loads asyncio and probes by running a program.
-        from tutti.tasks.sandbox import SandboxUnavailable, level_for_models
-    except ImportError as error:
-        return Finding("missing", f"tutti.tasks.sandbox does not import: {error}", FIXES.platform)
+    # Imported here, because it loads asyncio and probes by running a program.
+    from tutti.tasks.sandbox import SandboxUnavailable, level_for_models
+
     try:
         level = level_for_models()
     except SandboxUnavailable as error:
@@ -288,19 +332,16 @@ def look_checkpoint(place: Place) -> Finding:
 
 
 def look_registry(place: Place) -> Finding:
-    from tutti.tasks.platform import read_document
+    from tutti.tasks.serving.registry import read_registry
 
     path = place.project / "deployments" / "models.yaml"
     try:
-        content = read_document(path, serving.RegistryError).content
-    except FileNotFoundError:
-        return Finding("missing", f"no {path}", FIXES.registry)
+        models = read_registry(path)
     except serving.RegistryError as error:
-        return Finding("missing", str(error), f"edit {path}")
-    models = content.get("models") if isinstance(content, dict) else None
-    if not (isinstance(models, dict) and models):
+        return Finding("missing", str(error), f"edit {path}" if path.exists() else FIXES.registry)
+    if not models:
         return Finding("missing", f"{path} has no models under `models:`", f"edit {path}")
-    return Finding("ok", f"{len(models)} named: {', '.join(map(str, models))}")
+    return Finding("ok", f"{len(models)} named: {', '.join(models)}")
 
 
 def look_keys(place: Place) -> Finding:
@@ -348,12 +389,10 @@ PROBES: tuple[Probe, ...] = (
     Probe("platform packages", look_packages, bound_s=IMPORT_BOUND_S + GRACE_S),
     # Not required: who brings an endpoint never needs it.
     Probe("models environment", look_models, required=False, bound_s=IMPORT_BOUND_S + GRACE_S),
-    Probe("cores", look_cores, required=False),
-    Probe("memory", look_memory, required=False),
+    Probe("machine", look_machine, required=False),
     Probe("GPU", look_gpu, required=False),
     Probe("GPU holders", look_gpu_holders, required=False),
     Probe("home", look_home),
-    Probe("disk", look_disk),
     Probe("Prefect port", look_port, required=False),
     Probe("sandbox", look_sandbox),
     Probe("pocket checkpoint", look_checkpoint),
@@ -372,29 +411,28 @@ def examine(home: Path, project: Path, models_python: Path, quick: bool = False)
     for probe, thread, findings in running:
         thread.join(max(0.0, started_s + probe.bound_s - time.monotonic()))
         late = Finding("missing", f"no answer within {probe.bound_s:g} s", "tutti doctor --quick")
-        status, found, fix = findings[0] if findings else late
-        checks.append(Check(probe.name, status, found, fix, probe.required))
+        checks.append(Check(probe.name, *(findings or [late])[0], probe.required))
     return checks
 
 
 def render(checks: Sequence[Check]) -> "Table":
+    """The report as a table; a fix of several commands is printed below it, by `long_fixes`."""
     from rich.text import Text
 
     colours = {"ok": "green", "warning": "yellow", "missing": "red"}
     rows = []
-    for check in checks:
-        lacking = check.status == "missing" and not check.required
-        words = "missing (optional)" if lacking else check.status
-        status = Text(words, "yellow" if lacking else colours[check.status])
-        fix = "the commands below" if "\n" in check.fix else check.fix
-        rows.append((check.name, status, check.found, fix))
+    for name, status, found, fix, required in checks:
+        words, colour = status, colours[status]
+        if status == "missing" and not required:
+            words, colour = "missing (optional)", "yellow"
+        rows.append((name, Text(words, colour), found, fix if "\n" not in fix else "see below"))
     # A truncated path or command is useless.
     return table(dict.fromkeys(("check", "status", "found", "fix"), "fold"), rows)
 
 
-def as_json(checks: Sequence[Check]) -> list[dict[str, str | bool]]:
-    """Return the report as JSON objects. `mend` is the former name of `fix`."""
-    return [asdict(check) | {"mend": check.fix} for check in checks]
+def long_fixes(checks: Iterable[Check]) -> str:
+    """The fixes of several commands as they are: a table would fold them."""
+    return "".join(f"\n{each.name}:\n\n{each.fix}\n" for each in checks if "\n" in each.fix)
 
 
 def exit_code(checks: Sequence[Check]) -> ExitCode:
@@ -404,22 +442,17 @@ def exit_code(checks: Sequence[Check]) -> ExitCode:
 
 
 def _start(probe: Probe, place: Place) -> tuple[threading.Thread, list[Finding]]:
-    """Start a probe in a daemon thread, so that a stuck one cannot prevent the exit."""
+    """Start a probe; its finding appears in the list. Its thread is a daemon, so that a stuck probe
+    does not delay the end of the process."""
     findings: list[Finding] = []
 
     def run() -> None:
         try:
             findings.append(probe.look(place))
-        except Exception as error:  # a report that dies on what it should report is no use
+        except Exception as error:  # one failed check must not end the report
             found = f"the check itself failed: {type(error).__name__}: {error}"
             findings.append(Finding("missing", found, "report this as a bug"))
 
     thread = threading.Thread(target=run, daemon=True)
     thread.start()
     return thread, findings
-
-
-def _nearest(path: Path) -> Path:
-    """Return the path, or the nearest existing folder above it, in which it will be created."""
-    tried = (path.absolute(), *path.absolute().parents)
-    return next(p for p in tried if os.path.exists(p))  # not Path.exists: raises where not allowed

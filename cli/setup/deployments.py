@@ -26,7 +26,7 @@ NIGHTLY = "nightly"
 BLOCK = "TUTTI_NOTIFY_BLOCK"
 AUTOMATION = "tutti: a worse night"
 EVENTS = ["tutti.night.worse", "tutti.night.inconclusive"]
-TRIES = 3
+TRIES = 4  # a server that has just started refuses some calls
 SUBJECT = "tutti: {{ event.payload.night }} is {{ event.payload.verdict }}"
 BODY = "{{ event.payload.text }}"
 Ask = Callable[..., Any]
@@ -76,24 +76,31 @@ def automate(api: str, ask: Ask) -> bool:
         "trigger": {**trigger, "threshold": 1, "within": 0},
         "actions": [action],
     }
-    for nth in range(TRIES):  # a new server may need time
+    named_so = {"automations": {"name": {"any_": [AUTOMATION]}}}
+    existing = _ask_repeatedly(ask, f"{api}/automations/filter", named_so)
+    if existing is None:
+        return False
+    if existing and not named:
+        return True
+    for each in existing:
+        ask(f"{api}/automations/{each['id']}", None, "DELETE")
+    return _ask_repeatedly(ask, f"{api}/automations/", wanted) is not None
+
+
+def _ask_repeatedly(ask: Ask, *request: Any) -> Any:
+    """The server's answer; None if it refuses each of `TRIES` calls."""
+    for nth in range(TRIES):
         time.sleep(nth)
-        there = ask(f"{api}/automations/filter", {"automations": {"name": {"any_": [AUTOMATION]}}})
-        if there is None:
-            continue
-        if there and not named:
-            return True
-        for each in there:
-            ask(f"{api}/automations/{each['id']}", None, "DELETE")
-        if ask(f"{api}/automations/", wanted) is not None:
-            return True
-    return False
+        answer = ask(*request)
+        if answer is not None:
+            return answer
+    return None
 
 
 def _action(api: str, named: str, ask: Ask) -> dict[str, Any]:
     kind, _, name = named.partition("/")
     address = f"{api}/block_types/slug/{kind}/block_documents/name/{name}"
-    block = next(filter(None, (ask(address) for _ in range(TRIES))), None)
+    block = _ask_repeatedly(ask, address)
     if block is None:
         raise UsageError(
             f"{BLOCK}={named}: the server has no such block; create it in the UI "
@@ -123,7 +130,6 @@ FIRST = {
 """The fields of a suite that most sweeps set, in the form's order, with their help there."""
 TITLES = {"models": "Model registry"}
 """Of parameters whose names do not tell what they are."""
-FORM_TRIES = 5
 LAST = ("benchmarks", "models")
 HIDDEN = ("schedule",)
 """Fields of a suite that a run from a form has no use for; they stay valid."""
@@ -176,7 +182,7 @@ class DeploymentForms:
     def __init__(self, api: str, ask: Ask, names: Sequence[str], registry: Path = MODELS) -> None:
         self.api, self.ask, self.registry = api, ask, registry
         asked = {"deployments": {"name": {"any_": list(names)}}}
-        found = self._tried(f"{api}/deployments/filter", asked) or []
+        found = _ask_repeatedly(ask, f"{api}/deployments/filter", asked) or []
         self.schemas = {each["id"]: each["parameter_openapi_schema"] for each in found}
         """As the flows have them, by the deployment's id."""
         self._written_at: float | None = None
@@ -192,27 +198,17 @@ class DeploymentForms:
             choices = choices_here(self.registry)
         except RegistryError as error:
             return f"the forms do not know the models: {error}"
-        return None if self._publish(choices) else "the server rejected the choices of the forms"
-
-    def _publish(self, choices: Choices) -> bool:
-        done = [
-            self._tried(
+        answers = [
+            _ask_repeatedly(
+                self.ask,
                 f"{self.api}/deployments/{deployment}",
                 {"parameter_openapi_schema": shaped(schema, choices)},
                 "PATCH",
             )
             for deployment, schema in self.schemas.items()
         ]
-        return bool(done) and None not in done
-
-    def _tried(self, *asked: Any) -> Any:
-        """The server's answer, with retries, as a newly registered server refuses some calls."""
-        for nth in range(FORM_TRIES):
-            time.sleep(nth)
-            answer = self.ask(*asked)
-            if answer is not None:
-                return answer
-        return None
+        accepted = bool(answers) and None not in answers
+        return None if accepted else "the server rejected the choices of the forms"
 
 
 def _shape_suite(fields: dict[str, Schema], policy: Schema) -> None:

@@ -20,7 +20,7 @@ from rich.console import Console
 from rich.markup import escape
 
 from tutti.cli.base.flow import ENVIRONMENT, READY_TIMEOUT_S
-from tutti.cli.setup.deployments import Ask, DeploymentForms, automate, written
+from tutti.cli.setup.deployments import DeploymentForms, automate, written
 from tutti.errors import ExitCode, TuttiError
 from tutti.storage import Catalog, open_catalog
 from tutti.tasks.platform import DEPLOYMENTS, IMPORTS, PROJECT, models_python_path
@@ -107,8 +107,6 @@ def _serve(port: int, catalog: Catalog, stack: ExitStack, console: Console) -> N
         workers[pool] = start(f"worker-{pool}", "prefect", "worker", "start", *words)
     for pool, worker in workers.items():
         worker.wait_ready(partial(_ask, f"{api}/work_pools/{pool}"), READY_TIMEOUT_S)
-        if not use_template(pool, api, _ask):
-            console.print(f"[yellow]pool {pool}: its job template was not registered[/]")
     words = ["deploy", "--all", "--prefect-file", str(wanted.file)]
     deploy = start("deploy", "prefect", "--no-prompt", *words)
     while deploy.poll() is None:
@@ -131,20 +129,6 @@ def _serve(port: int, catalog: Catalog, stack: ExitStack, console: Console) -> N
             child.check()
         _follow(forms, console)
         time.sleep(0.5)
-
-
-def use_template(pool: str, api: str, ask: Ask) -> bool:
-    """Give a pool of an earlier version its job template; one that already has the template's
-    variables, even if edited, is unchanged. Return whether the pool has them."""
-    if pool not in TEMPLATES:
-        return True
-    template = json.loads(TEMPLATES[pool].read_text())
-    there = ask(f"{api}/work_pools/{pool}") or {}
-    variables = there.get("base_job_template", {}).get("variables", {}).get("properties", {})
-    if template["variables"]["properties"].keys() <= variables.keys():
-        return True
-    change = {"base_job_template": template}
-    return ask(f"{api}/work_pools/{pool}", change, "PATCH") is not None
 
 
 def _follow(forms: DeploymentForms, console: Console) -> None:

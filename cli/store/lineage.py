@@ -5,9 +5,9 @@ JSON.
 """
 
 import json
-from enum import StrEnum
+from contextlib import closing
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
@@ -20,13 +20,6 @@ SUFFIXES = {".mmd": "mermaid", ".mermaid": "mermaid", ".json": "json"}
 LIST_THEM = 'tutti sql "select artifact_id, kind from artifacts"'
 
 
-class Drawing(StrEnum):
-    """The output formats of `tutti lineage`."""
-
-    text = "text"
-    mermaid = "mermaid"
-
-
 @verb
 def lineage(
     artifact: Annotated[
@@ -36,7 +29,7 @@ def lineage(
     down: Annotated[bool, typer.Option("--down", help="show descendants only")] = False,
     depth: Annotated[int | None, typer.Option(min=1, help="number of generations (all)")] = None,
     drawing: Annotated[
-        Drawing | None,
+        Literal["text", "mermaid"] | None,
         typer.Option("--format", help="output format (text, or by the suffix of --out)"),
     ] = None,
     out: Annotated[Path | None, typer.Option(help="output file, such as x.mmd or x.json")] = None,
@@ -46,8 +39,8 @@ def lineage(
     direction: storage.Direction = "both" if up == down else "up" if up else "down"
     with storage.open_catalog() as catalog:
         graph = storage.walk(catalog, resolve(catalog, artifact), direction, depth)
-    form = SUFFIXES.get(out.suffix.lower(), "text") if out else "text"
-    form = "json" if as_json else drawing.value if drawing else form
+    by_suffix = SUFFIXES.get(out.suffix.lower(), "text") if out else "text"
+    form = "json" if as_json else drawing or by_suffix
     if form == "json":
         text = json.dumps(graph.as_json(), ensure_ascii=False) + "\n"
     else:
@@ -75,10 +68,12 @@ def resolve(catalog: "storage.Catalog", given: str) -> str:
         raise UsageError(
             f"{given} is a prefix of {len(found)} ids; give a longer one:\n{shown}{more}"
         )
-    cell = _cell_of_attempt(catalog, given)
-    if cell is None:
+    with closing(storage.connect(catalog.home, macros=())) as connection:
+        sql = "select cell_id from attempts where attempt_id = $given and cell_id != '' limit 1"
+        row = connection.execute(sql, {"given": given}).fetchone()
+    if row is None:
         raise UsageError(f"no artifact or attempt {given}; to list them: {LIST_THEM}")
-    return cell
+    return str(row[0])
 
 
 def _beginning_with(catalog: "storage.Catalog", given: str) -> list[str]:
@@ -95,13 +90,3 @@ def _beginning_with(catalog: "storage.Catalog", given: str) -> list[str]:
     columns = (cat.artifacts.c.artifact_id, cat.artifact_parents.c.parent_id)
     ids = sa.union(*map(matching, columns)).subquery()
     return [row["id"] for row in catalog.rows(sa.select(ids.c.id).order_by(ids.c.id))]
-
-
-def _cell_of_attempt(catalog: "storage.Catalog", given: str) -> str | None:
-    connection = storage.connect(catalog.home, macros=())
-    try:
-        sql = "select cell_id from attempts where attempt_id = $given limit 1"
-        row = connection.execute(sql, {"given": given}).fetchone()
-    finally:
-        connection.close()
-    return str(row[0]) if row and row[0] else None

@@ -96,8 +96,7 @@ def _compacted(done: "CompactionReport") -> str:
         text += f" ({done.bytes_before / 1e6:.1f} MB, now {done.bytes_after / 1e6:.1f} MB)"
     text += f"; {done.files_removed} files replaced earlier were removed"
     if done.files_waiting:
-        text += f"; {done.files_waiting} replaced files stay in tables/ until open readers end"
-        text += " and `tutti compact` runs again"
+        text += f"; {done.files_waiting} stay until open readers end: run `tutti compact` again"
     return text
 
 

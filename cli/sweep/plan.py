@@ -80,24 +80,14 @@ def _print(planned: _Planned) -> None:
 
 
 def _content(found: "planning.PlanEstimate") -> dict[str, Any]:
+    of_cell = ("cell_id", "policy", "concurrency", "repeat")
+    estimates = "decision reason missing unscored seconds cost_usd basis".split()
     cells = [
-        {
-            "cell_id": each.cell.cell_id,
-            "policy": each.cell.policy,
-            "concurrency": each.cell.concurrency,
-            "repeat": each.cell.repeat,
-            "decision": each.decision,
-            "reason": each.reason,
-            "samples": len(each.cell.samples),
-            "missing": each.missing,
-            "unscored": each.unscored,
-            "seconds": each.seconds,
-            "cost_usd": each.cost_usd,
-            "basis": each.basis,
-        }
+        {name: getattr(each.cell, name) for name in of_cell}
+        | {"samples": len(each.cell.samples)}
+        | {name: getattr(each, name) for name in estimates}
         for each in found.cells
     ]
-
     totals: dict[str, Any] = {"seconds": found.seconds, "cost_usd": found.cost_usd}
     totals |= {"measure": found.measure, "expected": found.expected}
     totals |= {"accuracy": found.expected, "detectable": found.detectable}  # the former key

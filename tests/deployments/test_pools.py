@@ -86,30 +86,3 @@ def test_a_machine_without_gpus(
     none = f"this machine has none .*lists no GPU of host {socket.gethostname()}"
     with pytest.raises(NoSuchGpu, match=none if asked == " 1" else "'two' is not a number of GPUs"):
         require_job_gpus(home)
-
-
-class Server:
-    """Fake of a Prefect server's work pool."""
-
-    def __init__(self, properties: dict[str, Any] | None) -> None:
-        self.pool = {"base_job_template": {"variables": {"properties": properties}}}
-        self.changes: list[Any] = []
-
-    def ask(self, url: str, body: Any = None, method: str | None = None) -> Any:
-        """Respond as `ui._ask` does."""
-        assert url == "http://s/api/work_pools/gpu"
-        if method == "PATCH":
-            self.changes.append(body)
-            return ""
-        return self.pool
-
-
-def test_a_pool_of_an_earlier_version_gets_the_template() -> None:
-    """A pool that has the template's variables is not changed, because it may have been edited."""
-    old = Server({"env": {}, "command": {}})
-    assert ui.use_template("gpu", "http://s/api", old.ask)
-    assert old.changes == [{"base_job_template": TEMPLATE}]
-    edited = Server({**TEMPLATE["variables"]["properties"], "more": {}})
-    assert ui.use_template("gpu", "http://s/api", edited.ask) and not edited.changes
-    assert ui.use_template("cpu", "http://s/api", edited.ask)
-    assert not ui.use_template("gpu", "http://s/api", lambda *given: None)

@@ -112,7 +112,8 @@ def test_a_block_is_notified_of_a_worse_night(
     assert (did["type"], did["block_document_id"], server.there) == (action, "block-1", [])
 
 
-def test_a_block_that_is_not_there_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_unknown_block_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(deployments, "time", SimpleNamespace(sleep=lambda _: None))
     monkeypatch.setenv(deployments.BLOCK, "slack-webhook/nobody")
     with pytest.raises(UsageError, match="slack-webhook/nobody: the server has no such block"):
         deployments.automate("http://h/api", Server())

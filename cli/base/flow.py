@@ -78,11 +78,12 @@ def show_result(result: Any, as_json: bool) -> None:
 
 @contextmanager
 def progress_bar(title: str, total: int | None = None) -> Iterator[Callable[[int, int], None]]:
-    """Show a progress bar on standard error, if that is a terminal; call the result with (done,
-    total). `total` is for work that does not know its own."""
+    """A function of (done, total) that moves a progress bar on standard error, if that is a
+    terminal. `total` is for work that does not know its own."""
     from rich.console import Console
     from rich.progress import Progress
 
-    with Progress(console=Console(stderr=True), transient=True) as bars:
+    hidden = not sys.stderr.isatty()
+    with Progress(console=Console(stderr=True), transient=True, disable=hidden) as bars:
         task = bars.add_task(title, total=total)
         yield lambda done, most: bars.update(task, completed=done, total=total or most)

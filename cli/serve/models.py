@@ -45,9 +45,9 @@ class Entry:
             key = "set" if os.environ.get(model.api_key_env, "").strip() else "missing"
         place = {"where": model.endpoint or str(model.checkpoint), "served_name": self.served_name}
         names = ("dialect", "context_tokens", "tools", "thinking", "api_key_env")
-        same = {name: getattr(model, name) for name in names} | {"key": key}
+        settings = {name: getattr(model, name) for name in names} | {"key": key}
         check = {"ok": self.ok, "found": self.found, "probes": self.probes}
-        return {"name": self.name, "provider": model.provider} | place | same | check
+        return {"name": self.name, "provider": model.provider} | place | settings | check
 
 
 @verb
@@ -81,10 +81,9 @@ def show_models(
 
 
 async def _checked(entries: list[Entry]) -> list[Entry]:
-    """Check all entries concurrently; each has its own timeout."""
-    results = await asyncio.gather(*map(_check, entries))
-    pairs = zip(entries, results, strict=True)
-    return [replace(entry, ok=ok, found=found) for entry, (ok, found) in pairs]
+    """The entries with their verdicts; all are checked at once, each with its own timeout."""
+    verdicts = await asyncio.gather(*map(_check, entries))
+    return [replace(entry, ok=v[0], found=v[1]) for entry, v in zip(entries, verdicts, strict=True)]
 
 
 async def _check(entry: Entry) -> tuple[bool, str]:
@@ -100,10 +99,8 @@ async def _check(entry: Entry) -> tuple[bool, str]:
         answer = await served.ask_for_models(gateway.Endpoint.make(config), model.provider)
     except gateway.ProbeFailed as error:
         return False, f"does not answer: {error}"
-    except ValidationError as error:
+    except (ValidationError, serving.ServingError, ValueError) as error:
         return False, message_of(error)
-    except (serving.ServingError, ValueError) as error:
-        return False, str(error)
     return _verdict(answer, entry.served_name, model.metrics)
 
 

@@ -422,10 +422,10 @@ def render(checks: Sequence[Check]) -> "Table":
     colours = {"ok": "green", "warning": "yellow", "missing": "red"}
     rows = []
     for name, status, found, fix, required in checks:
-        words, colour = status, colours[status]
+        text = Text(status, colours[status])
         if status == "missing" and not required:
-            words, colour = "missing (optional)", "yellow"
-        rows.append((name, Text(words, colour), found, fix if "\n" not in fix else "see below"))
+            text = Text("missing (optional)", "yellow")
+        rows.append((name, text, found, fix if "\n" not in fix else "see below"))
     # A truncated path or command is useless.
     return table(dict.fromkeys(("check", "status", "found", "fix"), "fold"), rows)
 

@@ -123,7 +123,7 @@ def from_reference(model_config: Path | None, tools: Path | None) -> dict[str, s
         suite_text,
     )
 
-    addresses = Addresses({}) if model_config is None else read_addresses(model_config)
+    addresses = Addresses() if model_config is None else read_addresses(model_config)
     files = {} if model_config is None else {REGISTRY: registry_text(addresses)}
     if tools is not None:
         files[AGENT] = agent_text(read_tools(tools), addresses, tools)

@@ -8,17 +8,16 @@ files lack are marked with ``CHECK``.
 import json
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import yaml
+from pydantic import BaseModel, Field
 
 from tutti.cli.base.failures import UsageError
 from tutti.tasks.agents.orchestrator import read_agent
+from tutti.tasks.platform import Document, read_document
 
-HLE_SERVICE, FRAMES_SERVICE = SERVICES = ("retrieval", "wiki_retrieval")
-MAPPING, OWN_PATH = "oss_expert_mapping", "vllm_model_config_path"
 BASES = {"hle": "toolorchestra", "frames": "toolorchestra-frames"}
 """The shipped agent with the prompt caps of a benchmark."""
 CONTEXT_TOKENS = 32_768  # written with CHECK beside it: their file says none
@@ -30,56 +29,48 @@ LINE = re.compile(
 """A line of the table: ``reasoner-1 | $1.25 | $10 | 31s``; their file has a doubled sign, too."""
 
 
-@dataclass(frozen=True)
-class Addresses:
-    """The content of a ``model_config_*.json``."""
+class Server(BaseModel):
+    """The address of a server."""
 
-    models: Mapping[str, list[str]]
-    """URLs by the name that their clients ask for."""
-    services: Mapping[str, list[str]] = field(default_factory=dict)
-    experts: Mapping[str, str] = field(default_factory=dict)
-    """Model by expert alias, where the file maps them."""
+    ip_addr: str = Field(pattern=r"^[A-Za-z0-9._-]+$")
+    port: int = Field(gt=0, lt=65_536)
+
+    @property
+    def url(self) -> str:
+        """The address without a path."""
+        return f"http://{self.ip_addr}:{self.port}"
+
+
+Servers = Annotated[list[Server], Field(min_length=1)]
+
+
+class Addresses(BaseModel, extra="allow"):
+    """A ``model_config_*.json``."""
+
+    __pydantic_extra__: dict[str, Servers] = Field(init=False)
+    retrieval: Servers | None = None
+    wiki_retrieval: Servers | None = None
+    oss_expert_mapping: dict[str, str] = {}
+    """Model by expert alias."""
+    vllm_model_config_path: Any = None
+
+    @property
+    def models(self) -> dict[str, list[Server]]:
+        """Servers by the name that their clients ask for."""
+        return self.__pydantic_extra__
 
     @property
     def benchmark(self) -> str:
-        """FRAMES if only its service is listed, else HLE."""
-        only_frames = FRAMES_SERVICE in self.services and HLE_SERVICE not in self.services
-        return "frames" if only_frames else "hle"
+        """FRAMES where its service alone is listed, else HLE."""
+        return "frames" if self.wiki_retrieval and not self.retrieval else "hle"
 
 
 def read_addresses(path: Path) -> Addresses:
     """Read a ``model_config_*.json``. Raises UsageError with file, field and value."""
-    given = _read_json(path, dict)
-    models: dict[str, list[str]] = {}
-    services: dict[str, list[str]] = {}
-    for name, value in given.items():
-        if name in (MAPPING, OWN_PATH):
-            continue
-        urls = _urls(path, name, value)
-        (services if name in SERVICES else models)[name] = urls
-    experts = given.get(MAPPING, {})
-    if not isinstance(experts, dict) or not all(isinstance(x, str) for x in experts.values()):
-        raise UsageError(f"{path}: {MAPPING}: {experts!r} is not an object of aliases to models")
-    if not models:
+    addresses = _document(path).check(Addresses)
+    if not addresses.models:
         raise UsageError(f"{path}: no model has an address")
-    return Addresses(models, services, experts)
-
-
-def _urls(path: Path, name: str, value: Any) -> list[str]:
-    if not isinstance(value, list) or not value:
-        raise UsageError(f"{path}: {name}: {value!r} is not a list of addresses")
-    urls = []
-    for place, one in enumerate(value):
-        where = f"{path}: {name}.{place}"
-        if not isinstance(one, dict) or not {"ip_addr", "port"} <= one.keys():
-            raise UsageError(f"{where}: {one!r} has not both ip_addr and port")
-        host, port = str(one["ip_addr"]), str(one["port"])
-        if not re.fullmatch(r"[A-Za-z0-9._-]+", host):
-            raise UsageError(f"{where}.ip_addr: {host!r} is no host")
-        if not port.isdigit() or not 0 < int(port) < 65_536:
-            raise UsageError(f"{where}.port: {port!r} is no port")
-        urls.append(f"http://{host}:{int(port)}")
-    return urls
+    return addresses
 
 
 def registry_text(addresses: Addresses) -> str:
@@ -87,20 +78,20 @@ def registry_text(addresses: Addresses) -> str:
     lines = ["# From an address list of ToolOrchestra, which does not say what is marked CHECK."]
     lines.append("models:")
     seen: dict[str, str] = {}
-    for served, urls in addresses.models.items():
+    for served, servers in addresses.models.items():
         name = entry_name(served)
         if name in seen:
             raise UsageError(
                 f"{served} and {seen[name]} would both be the entry {name}; rename one"
             )
         seen[name] = served
-        for place, url in enumerate(urls):
+        for place, server in enumerate(servers):
             entry = name if place == 0 else f"{name}-{place + 1}"
             note = "" if place == 0 else "    # another server of the same model"
             lines += [
                 f"  {json.dumps(entry)}:{note}",
                 "    provider: vllm",
-                f"    endpoint: {url}/v1",
+                f"    endpoint: {server.url}/v1",
                 f"    served_name: {json.dumps(served)}",
                 f"    context_tokens: {CONTEXT_TOKENS}    # CHECK",
             ]
@@ -115,26 +106,29 @@ def entry_name(served: str) -> str:
 def read_tools(path: Path) -> dict[str, dict[str, dict[str, Any]]]:
     """``prices``, ``latency_s`` and ``skills`` by tool and expert alias, from a ``tools.json``.
     Raises UsageError for a tool without a table, and for an alias without a line in it."""
+    tools = _document(path).content
+    if not isinstance(tools, list):
+        raise UsageError(f"{path}: not a list of tools")
     found: dict[str, dict[str, dict[str, Any]]] = {}
-    for place, tool in enumerate(_read_json(path, list)):
+    for place, tool in enumerate(tools):
         try:
             function = tool["function"]
             name, text = function["name"], function["parameters"]["properties"]["model"]
-            said = str(text["description"])
+            description = str(text["description"])
         except (KeyError, TypeError) as error:
             raise UsageError(
                 f"{path}: {place}: no tool with a parameter `model`: {error}"
             ) from error
-        rows = {line["alias"]: line for line in LINE.finditer(said)}
+        rows = {line["alias"]: line for line in LINE.finditer(description)}
         if not rows:
             raise UsageError(f"{path}: {name}: no line `alias | $in | $out | seconds s` in it")
-        found[name] = {alias: _expert(alias, line, said) for alias, line in rows.items()}
+        found[name] = {alias: _expert(alias, line, description) for alias, line in rows.items()}
     return found
 
 
-def _expert(alias: str, line: re.Match[str], said: str) -> dict[str, Any]:
-    """An expert in an agent file's form; its skill is the sentence that begins with its name."""
-    skill = re.search(rf"(?:^|[.\]]\s+){re.escape(alias)}\s+([^|]+?)\.(?=\s|$)", said)
+def _expert(alias: str, line: re.Match[str], description: str) -> dict[str, Any]:
+    """An expert as an agent file states it; its skill is the sentence that begins with its name."""
+    skill = re.search(rf"(?:^|[.\]]\s+){re.escape(alias)}\s+([^|]+?)\.(?=\s|$)", description)
     expert: dict[str, Any] = {
         "prices": {"prompt": float(line["prompt"]), "completion": float(line["completion"])},
         "latency_s": float(line["latency"]),
@@ -147,9 +141,10 @@ def _expert(alias: str, line: re.Match[str], said: str) -> dict[str, Any]:
 def agent_text(
     tools: Mapping[str, Mapping[str, Mapping[str, Any]]], addresses: Addresses, path: Path
 ) -> str:
-    """Return an agent file that extends tutti's own of the benchmark by the given experts; an
-    expert that the addresses map gets its model. Raises UsageError for an unknown tool or alias."""
-    extended, experts = BASES[addresses.benchmark], addresses.experts
+    """An agent file that extends tutti's own of the benchmark by the given experts; an expert that
+    the addresses map gets its model. Raises UsageError for a tool or an alias that it does not
+    have."""
+    extended, experts = BASES[addresses.benchmark], addresses.oss_expert_mapping
     base = {name: tool.experts for name, tool in read_agent(extended).tools.given()}
     stated: dict[str, Any] = {}
     for tool, aliases in tools.items():
@@ -176,14 +171,13 @@ def agent_text(
 def suite_text(addresses: Addresses, agent: str) -> str:
     """Return a suite with that agent. The orchestrator is the first model of the list."""
     models = [entry_name(served) for served in addresses.models] or ["ORCHESTRATOR"]
-    benchmark = addresses.benchmark
-    service = HLE_SERVICE if benchmark == "hle" else FRAMES_SERVICE
-    url = addresses.services.get(service, ["http://127.0.0.1:8100"])[0]
+    services = addresses.retrieval or addresses.wiki_retrieval
+    url = services[0].url if services else "http://127.0.0.1:8100"
     return "\n".join(
         (
             "# The orchestrator's evaluation (docs/orchestrator.md).",
             "name: orchestrator",
-            f"benchmark: {benchmark}",
+            f"benchmark: {addresses.benchmark}",
             f"model: {json.dumps(models[0])}    # CHECK: the orchestrator",
             "concurrency: [8]",
             "policies: [passthrough]",
@@ -197,13 +191,8 @@ def suite_text(addresses: Addresses, agent: str) -> str:
     )
 
 
-def _read_json(path: Path, kind: type) -> Any:
+def _document(path: Path) -> Document:
     try:
-        value = json.loads(path.read_text("utf-8"))
-    except OSError as error:
-        raise UsageError(f"{path}: {error.strerror or error}") from error
-    except (ValueError, RecursionError) as error:
-        raise UsageError(f"{path}: not JSON: {error}") from error
-    if not isinstance(value, kind):
-        raise UsageError(f"{path}: holds no {'object' if kind is dict else 'list'}")
-    return value
+        return read_document(path, UsageError)
+    except FileNotFoundError as error:
+        raise UsageError(f"{path}: {error.strerror}") from error

@@ -8,8 +8,7 @@ import json
 import signal
 import sys
 import time
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated
 
@@ -210,12 +209,15 @@ def _import_one(
         digest = storage.content_hash(str(whole))[:6]
         name = f"{whole.parent.name}/{whole.name}@{digest}"
     about = {"machine": json.dumps(describe_machine()), "code_version": code_version()}
-    with ExitStack() as stack:
-        source = exchange.IMPORTERS[format](path, name)
-        if sys.stderr.isatty():
-            source = _with_progress(source, stack.enter_context(progress_bar(f"reading {path}")))
+    with progress_bar(f"reading {path}") as show:
+
+        def items() -> "Iterator[exchange.ImportedItem]":
+            for count, item in enumerate(exchange.IMPORTERS[format](path, name), 1):
+                yield item
+                show(count, 0)
+
         origin = exchange.ImportOrigin(path, about)
-        exchange.load(catalog, source, format, origin=origin, report=report)
+        exchange.load(catalog, items(), format, origin=origin, report=report)
 
 
 def _import_onto(
@@ -229,10 +231,10 @@ def _import_onto(
     for _, path in jobs:
         done = swe_bench.add_verdicts(catalog, path, sweep_id)
         problems += len(done.issues)
-        said = {"sweep_id": sweep_id, "added": done.added, "known": done.known}
-        said |= {"unmatched": done.unmatched, "problems": [str(each) for each in done.issues]}
         if as_json:
-            typer.echo(json.dumps(said))
+            counts = {name: getattr(done, name) for name in ("added", "known", "unmatched")}
+            issues = [str(each) for each in done.issues]
+            typer.echo(json.dumps({"sweep_id": sweep_id, **counts, "problems": issues}))
             continue
         for issue in done.issues[:LISTED]:
             typer.echo(str(issue), err=True)
@@ -242,23 +244,15 @@ def _import_onto(
     return problems
 
 
-def _with_progress(
-    source: "Iterator[exchange.ImportedItem]", show: Callable[[int, int], None]
-) -> "Iterator[exchange.ImportedItem]":
-    for count, item in enumerate(source, 1):
-        yield item
-        show(count, 0)
-
-
 def _show_report(report: "exchange.ImportReport", as_json: bool) -> None:
     if as_json:
-        found = {name: getattr(report, name) for name in ("taken", "there", "records")}
-        found |= {"records_there": report.records_there, "problems_total": report.problems_total}
+        counts = ("taken", "there", "records", "records_there", "problems_total")
+        found = {name: getattr(report, name) for name in counts}
         problems = [{**vars(problem), "file": str(problem.file)} for problem in report.problems]
         typer.echo(json.dumps({**found, "sweeps": report.sweeps, "problems": problems}))
         return
     for problem in report.problems[:LISTED]:
-        typer.echo(_line(str(problem)), err=True)
+        typer.echo(_on_one_line(problem), err=True)
     if (more := report.problems_total - LISTED) > 0:
         typer.echo(f"and {more} more", err=True)
     words = [f"{report.taken} attempts imported, {report.there} known already"]
@@ -266,14 +260,14 @@ def _show_report(report: "exchange.ImportReport", as_json: bool) -> None:
         words.append(f"{report.records} records imported, {report.records_there} known already")
     words.append(f"{report.problems_total} problems")
     if report.sweeps:
-        some = [_line(name) for name in list(report.sweeps.values())[:3]]
+        some = [_on_one_line(name) for name in list(report.sweeps.values())[:3]]
         more_sweeps = "" if len(report.sweeps) <= 3 else f" and {len(report.sweeps) - 3} more"
         words.append(f"in {', '.join(some)}{more_sweeps}")
     typer.echo("; ".join(words))
 
 
-def _line(text: str) -> str:
-    return " ".join(shown(text).split("\n"))
+def _on_one_line(text: object) -> str:
+    return shown(str(text)).replace("\n", " ")
 
 
 def _newest_sweep(catalog: "storage.Catalog") -> str:

@@ -49,13 +49,17 @@ def report(
         storage.open_catalog() as catalog,
     ):
         if kind == "task_set":
-            page = reporting.publish_task_set(sweep, catalog, progress.StageLog(), out)
-            written = asyncio.run(page)
-            rows = {"page": str(written.page), "findings": written.findings}
+            log = progress.StageLog()
+            page = asyncio.run(reporting.publish_task_set(sweep, catalog, log, out))
+            rows = {"page": str(page.page), "findings": page.findings}
         elif kind in ("checkpoint", "adapter"):
             files = reporting.ReportFiles(out, figures)
             log = progress.StageLog()
-            rows = _of_training(asyncio.run(reporting.publish_training(sweep, catalog, log, files)))
+            written = asyncio.run(reporting.publish_training(sweep, catalog, log, files))
+            rows = _page(written) | {
+                "card": dict(written.training.card),
+                "steps": [dict(row) for row in written.training.steps],
+            }
         else:
             rows = _of_sweep(_write(sweep, compare, reporting.ReportFiles(out, figures), catalog))
     if as_json:
@@ -87,12 +91,6 @@ def _page(written: "reporting.Report | reporting.TrainingReport") -> dict[str, A
         "findings": written.findings,
         "missing": written.gaps,
     }
-
-
-def _of_training(written: "reporting.TrainingReport") -> dict[str, Any]:
-    training = written.training
-    steps = [dict(row) for row in training.steps]
-    return _page(written) | {"card": dict(training.card), "steps": steps}
 
 
 def _of_sweep(written: "reporting.Report") -> dict[str, Any]:

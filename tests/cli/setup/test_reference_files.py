@@ -97,18 +97,22 @@ def test_their_own_file_is_read(data: Path, tmp_path: Path) -> None:
 
 
 BAD: list[tuple[Any, Any, str]] = [
-    ([], None, "model_config.json: holds no object"),
-    ({"m": "10.0.0.1"}, None, "m: '10.0.0.1' is not a list of addresses"),
-    ({"m": [{"ip_addr": "h"}]}, None, "m.0: {'ip_addr': 'h'} has not both ip_addr and port"),
-    ({"m": [{"ip_addr": "h", "port": "x"}]}, None, "m.0.port: 'x' is no port"),
-    ({"m": [{"ip_addr": "h/../x", "port": 1}]}, None, "m.0.ip_addr: 'h/../x' is no host"),
+    ([], None, "model_config.json: "),
+    ({"m": "10.0.0.1"}, None, "m: Input should be a valid list"),
+    ({"m": [{"ip_addr": "h"}]}, None, "m.0.port: Field required"),
+    ({"m": [{"ip_addr": "h", "port": "x"}]}, None, "m.0.port: Input should be a valid integer"),
+    ({"m": [{"ip_addr": "h/../x", "port": 1}]}, None, "m.0.ip_addr: String should match"),
     ({"retrieval": [{"ip_addr": "h", "port": 1}]}, None, "no model has an address"),
     (
         {name: [{"ip_addr": "h", "port": 1}] for name in ("a/m", "b/m")},
         None,
         "b/m and a/m would both be the entry m",
     ),
-    (ADDRESSES | {"oss_expert_mapping": [1]}, None, "oss_expert_mapping: [1] is not an object"),
+    (
+        ADDRESSES | {"oss_expert_mapping": [1]},
+        None,
+        "mapping: Input should be a valid dict",
+    ),
     (ADDRESSES, [tool("answer", "no table")], "answer: no line `alias | $in | $out | seconds s`"),
     (ADDRESSES, [{"function": {}}], "0: no tool with a parameter `model`"),
     (ADDRESSES, [tool("guess", TABLE)], "guess: toolorchestra has the tools search"),

@@ -6,12 +6,12 @@ import json
 import sys
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, cast
+from typing import TYPE_CHECKING, Annotated, Any, Literal, cast
 
 import typer
 
 from tutti.cli.base.failures import ExitCode, UsageError
-from tutti.cli.base.verbs import AsJson, Flags, ModelsFile, values_of, verdict
+from tutti.cli.base.verbs import AsJson, Flags, ModelsFile, given, values_of, verdict
 from tutti.cli.sweep import suites
 from tutti.cli.sweep.from_flags import Endpoint
 from tutti.tasks.sweeps import from_flags
@@ -56,7 +56,7 @@ class SolutionFlags:
         typer.Option(help="a folder of output-rs*.jsonl, or a glob: combine their replies"),
     ] = None
     combine: Annotated[
-        str | None,
+        Literal["select", "synthesis"] | None,
         typer.Option(help="of --from-solutions: select one (default), or synthesis of a new one"),
     ] = None
     window: Annotated[
@@ -90,9 +90,9 @@ def generate(
     """
     suites.checked_reasoning(calls.get("reasoning"))
     settings: dict[str, Any] = calls | endpoint | budget | {"registry": models}
-    given: dict[str, Any] = values_of(rows) | {"solutions": _solutions(solutions)}
+    fields: dict[str, Any] = values_of(rows) | {"solutions": _solutions(solutions)}
     request = generating.GenerateRequest(
-        file, model, out, **given, settings=cast("from_flags.RunSettings", settings)
+        file, model, out, **fields, settings=cast("from_flags.RunSettings", settings)
     )
     done = _generated(request, concurrency, as_json)
     return ExitCode.INCOMPLETE if done.missing else ExitCode.DONE
@@ -111,18 +111,11 @@ def _generated(
 
 
 def _solutions(flags: SolutionFlags) -> "generating.GivenSolutions | None":
-    combine, window = flags.combine, flags.window
-    if flags.from_solutions is None:
-        for flag, value in (("--combine", combine), ("--window", window)):
-            if value is not None:
-                raise UsageError(f"{flag} {value}: of stored solutions; add --from-solutions")
-        return None
-    if combine not in (None, "select", "synthesis"):
-        raise UsageError(f"--combine: {combine!r} is neither select nor synthesis")
-    given: dict[str, Any] = {"combine": combine, "window": window}
-    return generating.GivenSolutions(
-        flags.from_solutions, **{k: v for k, v in given.items() if v is not None}
-    )
+    values: dict[str, Any] = given(flags)
+    source = values.pop("from_solutions", None)
+    if source is None and values:
+        raise UsageError(f"--{', --'.join(values)}: of stored solutions; add --from-solutions")
+    return None if source is None else generating.GivenSolutions(source, **values)
 
 
 def _say_what_is_left(done: "GenerateResult") -> None:

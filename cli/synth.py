@@ -160,7 +160,12 @@ def _request(what: str, flags: dict[str, Any]) -> Any:
             raise UsageError("--teacher and --topic: give both: --teacher big --topic 'a library'")
         flags = _renamed(flags, {"size": "intents"})
     elif what.startswith("task_set:") or FILTERS.keys() & flags.keys():
-        kind = _filter(what, flags)
+        if len(chosen := FILTERS.keys() & flags.keys()) != 1:
+            raise UsageError(
+                f"{what}: give one of --pass-rate, --agreement and --judge; the set that one makes "
+                "is what the next is given"
+            )
+        kind = getattr(synthesis, FILTERS[chosen.pop()])
         flags = _renamed(flags, {"agreement": "least"}) | {"task_set": what}
         if "pass_rate" in flags:
             flags |= _ends(flags.pop("pass_rate"))
@@ -177,16 +182,6 @@ def _request(what: str, flags: dict[str, Any]) -> Any:
     if "families" in flags:
         flags["families"] = tuple(each.strip() for each in flags["families"].split(","))
     return kind.model_validate(flags)
-
-
-def _filter(task_set: str, flags: Mapping[str, Any]) -> Any:
-    chosen = FILTERS.keys() & flags.keys()
-    if len(chosen) != 1:
-        raise UsageError(
-            f"{task_set}: give one of --pass-rate, --agreement and --judge; the set that one makes "
-            "is what the next is given"
-        )
-    return getattr(synthesis, FILTERS[chosen.pop()])
 
 
 def _ends(pass_rate: str) -> dict[str, float]:

@@ -2,7 +2,7 @@
 
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 from rich.console import Console
@@ -19,9 +19,6 @@ from tutti.tasks.platform import TRAINED_POCKET
 from tutti.tasks.serving import registry
 from tutti.tasks.training import plans, policy
 from tutti.terminal import table
-
-if TYPE_CHECKING:
-    from rich.table import Table
 
 WIDTH = 80
 """Columns of the table, so that it can be put into a mail or an issue."""
@@ -48,7 +45,13 @@ def train_plan(
 
 def _show_plan(found: "plans.JobPlan") -> None:
     console = Console(width=WIDTH, highlight=False)
-    console.print(_table(found))
+    rows, before = [], ""
+    for fact in found.facts:
+        part = "" if fact.part == before else fact.part
+        rows.append((part, fact.name.replace("_", " "), fact.text))
+        before = fact.part
+    heads = {"": "left", " ": "fold", "  ": "fold"}
+    console.print(table(heads, rows, f"plan of {found.name}"))
     if not found.missing:
         console.print("nothing is missing here")
         return
@@ -56,15 +59,6 @@ def _show_plan(found: "plans.JobPlan") -> None:
     for each in found.missing:
         console.print(f"- {escape(each.what)}")
         console.print(Padding(escape(each.todo), (0, 0, 0, 4)))
-
-
-def _table(found: "plans.JobPlan") -> "Table":
-    rows, before = [], ""
-    for fact in found.facts:
-        part = "" if fact.part == before else fact.part
-        rows.append((part, fact.name.replace("_", " "), fact.text))
-        before = fact.part
-    return table({"": "left", " ": "fold", "  ": "fold"}, rows, f"plan of {found.name}")
 
 
 WallTime = Annotated[
@@ -118,27 +112,12 @@ def train_sft(
     given |= top | learning | machine
     chosen = training.job_with(job, given)
     if write_only is not None:
-        return _configure(chosen, models, write_only, as_json)
+        base, _ = training.base_of(chosen.base, models)
+        with storage.open_catalog() as catalog:
+            training_set = training.frozen_set(chosen, base, catalog)
+            written = training.configure_backend(chosen, base, training_set, write_only, catalog)
+        return _show_written(written, as_json)
     show_result(run_flow(train_set, prefect, as_json, chosen, models), as_json)
-
-
-def _configure(job: "training.TrainJob", models: Path, folder: Path, as_json: bool) -> None:
-    base, _ = training.base_of(job.base, models)
-    with storage.open_catalog() as catalog:
-        training_set = training.frozen_set(job, base, catalog)
-        made = training.configure_backend(job, base, training_set, folder, catalog)
-    _show_written(made, as_json)
-
-
-def _configure_policy(
-    job: "policy.PolicyJob", backend: str, models: Path, folder: Path, as_json: bool
-) -> None:
-    home = storage.current_home()
-    store = home if home.root.is_dir() else None
-    made = training.configure_policy(
-        job, backend, registry.pick_model(models, job.base), folder, store
-    )
-    _show_written(made, as_json)
 
 
 def _show_written(made: dict[str, Any], as_json: bool) -> None:
@@ -173,21 +152,15 @@ def train_grpo(
     chosen = policy.read_policy_job(job)
     if wall_time_minutes is not None:
         chosen = chosen.model_copy(update={"wall_time_minutes": wall_time_minutes})
-    if backend is not None or write_only is not None:
-        name, folder = _cluster(backend, write_only)
-        return _configure_policy(chosen, name, models, folder, as_json)
+    if (backend is None) != (write_only is None):
+        raise UsageError("--backend, --write-only: give both, to write what its cluster needs")
+    if backend is not None and write_only is not None:
+        home = storage.current_home()
+        store = home if home.root.is_dir() else None
+        model = registry.pick_model(models, chosen.base)
+        written = training.configure_policy(chosen, backend, model, write_only, store)
+        return _show_written(written, as_json)
     show_result(run_flow(train_policy, prefect, as_json, chosen, models), as_json)
-
-
-def _cluster(backend: str | None, folder: Path | None) -> tuple[str, Path]:
-    if backend is None:
-        raise UsageError("--write-only: is for another trainer; name it with --backend")
-    if folder is None:
-        raise UsageError(
-            f"--backend: {backend} trains policies on a cluster; --write-only FOLDER writes what "
-            "it needs"
-        )
-    return backend, folder
 
 
 @verb

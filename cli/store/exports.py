@@ -63,11 +63,13 @@ class ExportRequest:
         if taken := [path for path in paths if path.exists() and not self.force]:
             raise UsageError(f"{taken[0]}: exists already; --force replaces it")
 
-    def done(self, files: Iterable[Path], counted: str, **content: Any) -> Exported:
-        """Return the outcome for a sweep: its files, and as text the number of `counted` things."""
+    def done(
+        self, files: Iterable[Path], counted: str, notes: Sequence[str] = (), **content: Any
+    ) -> Exported:
+        """The outcome for a sweep: its files, and in words how many things were `counted`."""
         names = [str(file) for file in files]
         words = f"{self.sweep_id}: {counted.format(files=f'{len(names)} files')} in {self.out}"
-        return Exported({"sweep_id": self.sweep_id, **content, "files": names}, words)
+        return Exported({"sweep_id": self.sweep_id, **content, "files": names}, words, notes)
 
 
 def export_attempts(format: str, request: ExportRequest) -> Exported:
@@ -119,25 +121,26 @@ def _export_nemo_skills(request: ExportRequest) -> Exported:
         for name, some in set_ups.items():
             named = [(cell["cell_id"], cell["benchmark"]) for cell in some]
             runs[name] = nemo_skills.write_run(connection, named, folders[name])
-    count = sum(run.rows for run in runs.values())
-    if not count:
+    total = sum(run.rows for run in runs.values())
+    if not total:
         raise UsageError(f"{request.sweep_id} has no attempt that counts")
-    fewer = "tasks have fewer counted trials than others and are left out"
-    notes = []
-    for name, run in runs.items():
-        notes += [f"{name}, {each}: {n} {fewer}" for each, n in run.left_out.items()]
-        notes += [
-            f"{name}, {each}: {n} messages without a role are left out"
-            for each, n in run.without_role.items()
-        ]
-    done = request.done(
+    notes = [
+        f"{name}, {benchmark}: {count} {words} are left out"
+        for name, run in runs.items()
+        for counts, words in (
+            (run.left_out, "tasks with fewer counted trials than others"),
+            (run.without_role, "messages without a role"),
+        )
+        for benchmark, count in counts.items()
+    ]
+    return request.done(
         (file for run in runs.values() for file in run.files),
-        f"{count} attempts in {{files}}",
-        attempts=count,
+        f"{total} attempts in {{files}}",
+        notes,
+        attempts=total,
         left_out={name: run.left_out for name, run in runs.items() if run.left_out},
         without_role={name: run.without_role for name, run in runs.items() if run.without_role},
     )
-    return Exported(done.content, done.words, notes)
 
 
 def _export_thunderagent(request: ExportRequest) -> Exported:
@@ -190,13 +193,13 @@ def _export_swe_bench(request: ExportRequest) -> Exported:
         replies = swe_bench.last_replies(connection, sweep_id)
     written = swe_bench.write_predictions(answers, replies, cells, request.out, request.force)
     empty = f"{written.empty} answers have no diff: empty patches, which swebench counts as wrong"
-    done = request.done(
+    return request.done(
         written.files,
         f"{written.predictions} predictions in {{files}}",
+        [empty] if written.empty else [],
         predictions=written.predictions,
         empty=written.empty,
     )
-    return Exported(done.content, done.words, [empty] if written.empty else [])
 
 
 def _export_parquet(request: ExportRequest) -> Exported:

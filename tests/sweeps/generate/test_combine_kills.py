@@ -96,8 +96,8 @@ def test_killed_in_chunks_and_at_once_gives_the_same_bytes(
 @pytest.mark.parametrize(
     ("flags", "said"),
     [
-        (["--combine", "select"], "--combine select: of stored solutions; add --from-solutions"),
-        (["--from-solutions", "in", "--combine", "vote"], "neither select nor synthesis"),
+        (["--combine", "select"], "--combine: of stored solutions; add --from-solutions"),
+        (["--from-solutions", "in", "--combine", "vote"], "'vote' is not one of"),
         (["--from-solutions", "nowhere"], "has 0 files output-rs*.jsonl; two or more are combined"),
         (["--from-solutions", "in", "--out", "in"], "in is the folder of the solutions"),
         (["--from-solutions", "in", "--python", "once"], "--python: solutions are combined"),

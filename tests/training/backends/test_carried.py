@@ -114,9 +114,9 @@ def test_the_command_says_what_to_do(tmp_path: Path) -> None:
     file.write_text(yaml.safe_dump(job(tmp_path).model_dump(mode="json", exclude_defaults=True)))
     ask = CliRunner().invoke
     alone = ask(app, ["train", "grpo", str(file), "--backend", "verl"])
-    assert alone.exit_code and "--write-only FOLDER writes" in alone.output
+    assert alone.exit_code and "give both" in alone.output
     nameless = ask(app, ["train", "grpo", str(file), "--write-only", str(tmp_path / "out")])
-    assert nameless.exit_code and "name it with --backend" in nameless.output
+    assert nameless.exit_code and "give both" in nameless.output
     command = ["train", "grpo", str(file), "--write-only", str(tmp_path / "out"), "--backend"]
     unknown = ask(app, [*command, "trl"])
     assert (

@@ -11,6 +11,8 @@ import uuid
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from itertools import groupby
+from operator import itemgetter
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -55,24 +57,13 @@ def known_attempts(
     return known
 
 
-def enter_run(
-    connection: sa.Connection, run_id: str, format: str, about: Mapping[str, str]
-) -> None:
-    """Enter the import as a run. Called late, so that an import without new data leaves no run."""
-    row = {"machine": "{}", "code_version": "unknown", **about}
-    row |= {"run_id": run_id, "flow": "import", "params": json.dumps({"format": format})}
-    row |= {"status": "running"}
-    cat.insert_if_absent(connection, cat.runs, {**row, "started_at": cat.now()})
-
-
 def enter_cells(
     connection: sa.Connection, format: str, cells: Mapping[str, tuple[str, Cell]]
 ) -> None:
     """Enter sweeps, cells and their parents; existing ones are not changed."""
     for cell_id, (sweep_id, cell) in sorted(cells.items(), key=lambda item: item[0]):
-        task_set_id = artifact_id(
-            "task_set", {"format": format, "run": cell.run, "benchmark": cell.benchmark}
-        )
+        source = {"run": cell.run, "benchmark": cell.benchmark}
+        task_set_id = artifact_id("task_set", {"format": format, **source})
         model_id = artifact_id("model", {"name": cell.model})
         name = title_of(cell)
         sweep = {"sweep_id": sweep_id, "name": name, "created_at": cat.now()}
@@ -86,8 +77,7 @@ def enter_cells(
         row |= {"cell_id": cell_id, "status": cat.FINISHED}
         cat.insert_if_absent(connection, cat.cells, row)
         detail: Row = {"imported": format, "run": cell.run, **point, **cell.detail}
-        benchmark = {"imported": format, "run": cell.run, "benchmark": cell.benchmark}
-        _artifact(connection, task_set_id, benchmark)
+        _artifact(connection, task_set_id, {"imported": format, **source})
         _artifact(connection, model_id, {"name": cell.model})
         _artifact(connection, cell_id, detail, [task_set_id, model_id])
         _artifact(connection, sweep_id, {"name": name}, [cell_id])
@@ -95,46 +85,39 @@ def enter_cells(
 
 def title_of(cell: Cell) -> str:
     """The title of an imported cell's sweep: its run's own title, else the run."""
-    title = str(repaired(str(cell.detail.get("title") or cell.run)))
-    return title.replace("\0", " ")
+    return str(repaired(str(cell.detail.get("title") or cell.run))).replace("\0", " ")
 
 
-def _artifact(
-    connection: sa.Connection, id: str, detail: Mapping[str, Any], parents: Iterable[str] = ()
-) -> None:
-    cat.enter_artifact(connection, id, json_text(dict(detail), ascii_only=True), parents)
+def _artifact(connection: sa.Connection, id: str, detail: Row, parents: Iterable[str] = ()) -> None:
+    cat.enter_artifact(connection, id, json_text(detail, ascii_only=True), parents)
 
 
 def enter_attempts(connection: sa.Connection, attempts: list[Row]) -> None:
     """Enter the states of attempts, their samples, and when their cells began and ended."""
     # In the same order in every process, so that two that enter the same rows wait and do not
     # deadlock.
-    attempts = sorted(attempts, key=lambda row: str(row["attempt_id"]))
+    attempts = sorted(attempts, key=itemgetter("cell_id", "attempt_id"))
     names = "attempt_id cell_id sample_id task_id trial attempt run_id status".split()
-    states = [{name: row[name] for name in names} for row in attempts]
-    for state, row in zip(states, attempts, strict=True):
-        state |= {"state": "done", "started_at": _time(row.get("started_at"))}
+    states = [
+        {name: row[name] for name in names}
+        | {"state": "done", "started_at": _time(row.get("started_at"))}
+        for row in attempts
+    ]
     if states:
         connection.execute(sa.insert(cat.attempt_states), states)
-    by_cell: dict[str, list[Row]] = {}
-    for row in attempts:
-        by_cell.setdefault(row["cell_id"], []).append(row)
-    for cell_id, rows in sorted(by_cell.items()):
-        _count_samples(connection, cell_id, rows)
-
-
-def _count_samples(connection: sa.Connection, cell_id: str, rows: list[Row]) -> None:
     table = cat.cells.c
-    query = sa.select(table.samples, table.started_at, table.ended_at)
-    count, started, ended = connection.execute(query.where(table.cell_id == cell_id)).one()
-    for _, row in sorted({row["sample_id"]: row for row in rows}.items()):
-        sample = {name: row[name] for name in ("sample_id", "cell_id", "task_id", "trial")}
-        count += cat.insert_if_absent(connection, cat.samples, {**sample, "position": count})
-    starts = [_time(row.get("started_at")) for row in rows] + [_time(started)]
-    ends = [_time(row.get("ended_at")) for row in rows] + [_time(ended)]
-    values = {"samples": count, "started_at": min(filter(None, starts), default=None)}
-    values |= {"ended_at": max(filter(None, ends), default=None)}
-    connection.execute(sa.update(cat.cells).where(table.cell_id == cell_id).values(values))
+    for cell_id, group in groupby(attempts, itemgetter("cell_id")):
+        rows = list(group)
+        query = sa.select(table.samples, table.started_at, table.ended_at)
+        count, started, ended = connection.execute(query.where(table.cell_id == cell_id)).one()
+        for _, row in sorted({row["sample_id"]: row for row in rows}.items()):
+            sample = {name: row[name] for name in ("sample_id", "cell_id", "task_id", "trial")}
+            count += cat.insert_if_absent(connection, cat.samples, {**sample, "position": count})
+        starts = [_time(row.get("started_at")) for row in rows] + [_time(started)]
+        ends = [_time(row.get("ended_at")) for row in rows] + [_time(ended)]
+        values = {"samples": count, "started_at": min(filter(None, starts), default=None)}
+        values |= {"ended_at": max(filter(None, ends), default=None)}
+        connection.execute(sa.update(cat.cells).where(table.cell_id == cell_id).values(values))
 
 
 def _time(value: Any) -> datetime | None:
@@ -185,9 +168,15 @@ class LogPositions:
     def changed(self, connection: sa.Connection) -> bool:
         """Whether another import changed a position since `take`; later none can."""
         for mark in sorted(self.moved):
-            cell_id, detail = self.details[mark]
-            _artifact(connection, mark, {**detail, "records": 0}, [cell_id])
-        return any(_records(connection, mark) != self.seen[mark] for mark in sorted(self.moved))
+            cell_id, fields = self.details[mark]
+            _artifact(connection, mark, {**fields, "records": 0}, [cell_id])
+        column = cat.artifacts.c
+        for mark in sorted(self.moved):
+            query = sa.select(column.detail).where(column.artifact_id == mark)
+            detail = connection.execute(query.with_for_update()).scalar_one()  # SQLite: one writer
+            if json.loads(detail)["records"] != self.seen[mark]:
+                return True
+        return False
 
     def enter(self, connection: sa.Connection) -> None:
         for mark, records in self.moved.items():
@@ -195,12 +184,6 @@ class LogPositions:
             values = {"detail": json_text({**detail, "records": records}, ascii_only=True)}
             where = cat.artifacts.c.artifact_id == mark
             connection.execute(sa.update(cat.artifacts).where(where).values(values))
-
-
-def _records(connection: sa.Connection, mark: str) -> int:
-    query = sa.select(cat.artifacts.c.detail).where(cat.artifacts.c.artifact_id == mark)
-    detail = connection.execute(query.with_for_update()).scalar_one()  # SQLite has one writer
-    return int(json.loads(detail)["records"])
 
 
 def _after(table: str, rows: list[Row], skipped: int, records: int) -> list[Row]:
@@ -256,15 +239,12 @@ class ImportOrigin:
     """Machine and code version, for the run's row."""
 
 
-UNKNOWN_ORIGIN = ImportOrigin()
-
-
 def load(
     catalog: cat.Catalog,
     source: Iterable[ImportedItem],
     format: str,
     batch: int = BATCH,
-    origin: ImportOrigin = UNKNOWN_ORIGIN,
+    origin: ImportOrigin | None = None,
     report: ImportReport | None = None,
 ) -> ImportReport:
     """Load everything that `source` yields; existing rows are skipped.
@@ -274,13 +254,16 @@ def load(
     Raises StoreFull, StoreBusy, StoreError; earlier commits remain, and repeating the import loads
     the rest.
     """
-    loader = _Loader(catalog, format, origin.file, origin.about, report or ImportReport())
+    loader = _Loader(catalog, format, origin or ImportOrigin(), report or ImportReport())
     for item in source:
         loader.add(item)
-        if loader.held >= batch or loader.characters >= BATCH_CHARACTERS:
+        held = len(loader.trials) + len(loader.recordings)
+        if held >= batch or loader.characters >= BATCH_CHARACTERS:
             loader.flush()
     loader.flush()
-    loader.close()
+    with catalog.transaction() as connection:
+        query = sa.update(cat.runs).where(cat.runs.c.run_id == loader.run_id)
+        connection.execute(query.values(status="completed", ended_at=cat.now()))
     return loader.report
 
 
@@ -298,17 +281,12 @@ class _Held(NamedTuple):
 class _Loader:
     catalog: cat.Catalog
     format: str
-    file: Path
-    about: Mapping[str, str]
+    origin: ImportOrigin
     report: ImportReport
     run_id: str = field(default_factory=lambda: f"run:{uuid.uuid4().hex[:16]}")
     trials: dict[str, _Held] = field(default_factory=dict)
     recordings: list[ImportedRecords] = field(default_factory=list)
     characters: int = 0
-
-    @property
-    def held(self) -> int:
-        return len(self.trials) + len(self.recordings)
 
     def add(self, item: ImportedItem) -> None:
         if isinstance(item, ImportIssue):
@@ -326,24 +304,23 @@ class _Loader:
             self.characters += _characters(rows)
         except KeyRefused as error:
             self._refuse(trial, str(error), error.field)
-            return
         except (*MISFITS, AttributeError) as error:
             self._refuse(trial, f"{type(error).__name__}: {error}")
-            return
-        if keys.attempt_id in self.trials:
-            self._refuse(trial, TWICE)
-            return
-        self.report.sweeps[keys.sweep_id] = title_of(trial.cell)
-        self.trials[keys.attempt_id] = _Held(keys, trial, rows)
+        else:
+            if keys.attempt_id in self.trials:
+                self._refuse(trial, TWICE)
+                return
+            self.report.sweeps[keys.sweep_id] = title_of(trial.cell)
+            self.trials[keys.attempt_id] = _Held(keys, trial, rows)
 
     def _refuse(
         self, item: ImportedAttempt | ImportedRecords, reason: str, field: str = ""
     ) -> None:
         if isinstance(item, ImportedRecords):
-            self.report.add_problem(ImportIssue(self.file, None, item.stream, reason))
+            self.report.add_problem(ImportIssue(self.origin.file, None, item.stream, reason))
             return
         which = f"task {item.task_id!r} trial {item.trial} attempt {item.attempt}"
-        file = item.file or self.file
+        file = item.file or self.origin.file
         self.report.add_problem(ImportIssue(file, item.line, field, f"{which}: {reason}"))
 
     def flush(self) -> None:
@@ -399,7 +376,7 @@ class _Loader:
                     is_overtaken = bool(known_attempts(connection, self.trials))
                 if not is_overtaken:  # only the content can be at fault; it remains so
                     reason = f"the catalog refuses these attempts: {error.orig}"
-                    raise StoreError(f"{self.file}: {reason}") from error
+                    raise StoreError(f"{self.origin.file}: {reason}") from error
         else:
             raise StoreBusy(
                 f"{self.catalog.home.root}: other imports enter the same attempts; try again later"
@@ -421,7 +398,8 @@ class _Loader:
                     continue
                 if run_id == self.run_id:
                     self._refuse(held.trial, TWICE)
-                elif _is_retry(held.trial, status):
+                elif status == "infra_error" and held.trial.outcome.get("status") != status:
+                    # Tools write a retry after such a failure in place of the failed attempt.
                     again.append(dataclasses.replace(held.trial, attempt=held.trial.attempt + 1))
                 else:
                     self.report.there += 1
@@ -455,24 +433,16 @@ class _Loader:
         def complete(connection: sa.Connection) -> None:
             if known_attempts(connection, self.trials) or marks.changed(connection):
                 raise _Race
-            enter_run(connection, self.run_id, self.format, self.about)
+            # Entered late, so that an import without new data leaves no run.
+            run: Row = {"machine": "{}", "code_version": "unknown", **self.origin.about}
+            run |= {"run_id": self.run_id, "flow": "import", "status": "running"}
+            run |= {"params": json.dumps({"format": self.format}), "started_at": cat.now()}
+            cat.insert_if_absent(connection, cat.runs, run)
             enter_cells(connection, self.format, cells)
             enter_attempts(connection, rows.get("attempts", []))
             marks.enter(connection)
 
         commit(self.catalog, rows, complete)
-
-    def close(self) -> None:
-        ended = {"status": "completed", "ended_at": cat.now()}
-        with self.catalog.transaction() as connection:
-            where = cat.runs.c.run_id == self.run_id
-            connection.execute(sa.update(cat.runs).where(where).values(ended))
-
-
-def _is_retry(trial: ImportedAttempt, known: str | None) -> bool:
-    """Whether a trial followed an infrastructure failure; tools then write it in place of the
-    failed one."""
-    return known == "infra_error" and trial.outcome.get("status") != "infra_error"
 
 
 def _characters(rows: Rows) -> int:

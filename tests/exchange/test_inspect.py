@@ -21,7 +21,7 @@ from tutti.tasks.exchange import IMPORTERS
 from tutti.tasks.exchange.base.imported import ImportedAttempt, Row
 from tutti.tasks.exchange.base.stored import stored_trials
 from tutti.tasks.exchange.inspect import read as inspect_import
-from tutti.tasks.exchange.inspect.read import number_of, read
+from tutti.tasks.exchange.inspect.read import judged, read
 from tutti.tasks.exchange.inspect.write import write
 from tutti.tasks.exchange.loader import load
 
@@ -233,7 +233,7 @@ def test_a_score_whose_name_has_a_slash_is_written(tmp_path: Path) -> None:
 def test_numbers_of_scores() -> None:
     given = ["C", "I", "P", "N", "yes", "0.25", True, 3, float("nan"), "great", [1], None, "inf"]
     wanted = [1.0, 0.0, 0.5, 0.0, 1.0, 0.25, 1.0, 3.0, None, None, None, None, None]
-    assert [number_of(value) for value in given] == wanted
+    assert [judged(value)["value"] for value in given] == wanted
 
 
 def test_bad_files_are_named(logs: Path, tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ inspect.aisi.org.uk, ``inspect_ai.log``. `inspect.write` writes such logs.
 
 import math
 import zlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
@@ -42,7 +42,7 @@ WORDS = {"yes": 1.0, "true": 1.0, "no": 0.0, "false": 0.0}
 
 
 def content_of(content: Any) -> tuple[str, str | None, list[str]]:
-    """Return text, reasoning, and the kinds of other parts."""
+    """The text, the reasoning, and the kinds of other parts."""
     if isinstance(content, str):
         return content, None, []
     texts = [part.text for part in content if part.type == "text"]
@@ -88,14 +88,13 @@ def score_rows(sample: Any) -> list[Row]:
             value=None if is_number else value,
         )
         row: Row = {"scorer": name, "answer": score.answer, "detail": detail}
-        rows.append(row | _judged(value) | own_columns(ours))
-        if isinstance(value, list | tuple):
-            value = {str(place): member for place, member in enumerate(value)}
-        if isinstance(value, dict):
-            rows += [
-                {"scorer": f"{name}/{key}", "answer": score.answer} | _judged(member)
-                for key, member in value.items()
-            ]
+        rows.append(row | judged(value) | own_columns(ours))
+        parts: Iterable[Any] = value.items() if isinstance(value, dict) else ()
+        parts = enumerate(value) if isinstance(value, list | tuple) else parts
+        rows += [
+            {"scorer": f"{name}/{key}", "answer": score.answer} | judged(member)
+            for key, member in parts
+        ]
     return rows
 
 
@@ -105,25 +104,24 @@ def own_columns(ours: Mapping[str, Any]) -> Row:
 
 
 def time_of(value: Any) -> Any:
-    """Return a time that Inspect gives as text; None for none."""
+    """A time that Inspect gives as text; None if it is empty."""
     return datetime.fromisoformat(value) if isinstance(value, str) and value else value or None
 
 
-def _judged(value: Any) -> Row:
-    number = number_of(value)
-    graded = number is not None and 0 <= number <= 1
-    return {"value": number, "correct": number == 1 if graded else None}
-
-
-def number_of(value: Any) -> float | None:
-    """A score's value as a number; None if it is not one (NaN is Inspect's "not scored")."""
+def judged(value: Any) -> Row:
+    """A score's value as a number, and whether it is correct. The number is None for a value that
+    is not one (NaN is Inspect's "not scored")."""
     if isinstance(value, str):
         value = GRADES.get(value, WORDS.get(value.lower(), value))
     try:
         number = float(value)
     except (TypeError, ValueError):
-        return None
-    return number if math.isfinite(number) else None
+        number = math.nan
+    graded = 0 <= number <= 1
+    return {
+        "value": number if math.isfinite(number) else None,
+        "correct": number == 1 if graded else None,
+    }
 
 
 def usage_of(usage: Any) -> Row:
@@ -214,7 +212,7 @@ def _read_some(path: Path, keys: list[Key]) -> Iterator[Any]:
         yield from read_eval_log_samples_by_id(path, keys, resolve_attachments="full")
     except READ_ERRORS as error:
         if len(keys) == 1:
-            (sample_id, epoch) = keys[0]
+            sample_id, epoch = keys[0]
             yield ImportIssue(path, None, f"samples.{sample_id}.{epoch}", _words(error))
             return
         half = len(keys) // 2  # one of them is invalid: read each half
@@ -232,7 +230,7 @@ def _json_samples(path: Path) -> Iterator[Any]:
 
 
 def _json_sample(path: Path, place: int, raw: Any) -> Any:
-    """Return the sample at `place` of a log in JSON, or an ImportIssue if it is not valid."""
+    """The sample at `place` of a log in JSON, or an ImportIssue if it is not valid."""
     try:
         sample = resolve_sample_events_data(EvalSample.model_validate(raw))
         return resolve_sample_attachments(sample, "full")
@@ -296,7 +294,10 @@ class _LoggedSample:
         last.outcome |= outcome
         if last.outcome["status"] not in ("infra_error", "cancelled"):
             last.scores = score_rows(self.sample)
-            last.outcome = last.outcome | _primary(last) | outcome
+            first = next((row for row in last.scores if row["value"] is not None), None)
+            if first is not None:
+                last.outcome |= {"score": first["value"], "correct": first["correct"]}
+                last.outcome |= compact(answer=first["answer"]) | outcome
         last.trial = ours.place("trial", last.trial)
         last.attempt = ours.place("attempt", last.attempt, POSITIVE)
         target = self.sample.target
@@ -356,14 +357,6 @@ class _LoggedSample:
         return row
 
 
-def _primary(trial: ImportedAttempt) -> Row:
-    first = next((row for row in trial.scores if row["value"] is not None), None)
-    if first is None:
-        return {}
-    row = {"score": first["value"], "correct": first["correct"]}
-    return row | compact(answer=first["answer"])
-
-
 def _add_events(trial: ImportedAttempt, events: list[Any]) -> None:
     """Add model events as calls and tool events as tool runs; a call and its tools are a step."""
     scoring: set[str] = set()
@@ -374,8 +367,6 @@ def _add_events(trial: ImportedAttempt, events: list[Any]) -> None:
             event.type in ("scorer", "scorers") or event.parent_id in scoring
         ):
             scoring.add(event.id)
-        elif ours.get("made_up"):
-            continue  # synthetic: made by our export from the messages, for the viewer
         elif event.event == "model":
             role = event.role
             if role not in ROLES:

@@ -54,7 +54,9 @@ from tutti.tasks.exchange.base.imported import Cell, ImportedAttempt, Row, json_
 
 NO_TIME = datetime(1970, 1, 1, tzinfo=UTC)  # Inspect requires a time even if it is unknown
 LIMITS = {"turns": "turn", "tokens": "token", "money": "cost", "length": "token"}
+ROLES = {"orchestrator": None, "judge": "grader"}
 STOPS = {"length": "max_tokens", "tool_call": "tool_calls"}
+STOPS |= {stop: stop for stop in ("stop", "max_tokens", "tool_calls")}
 TOOL_ERRORS = ("parsing", "timeout", "permission", "file_not_found", "limit", "cancelled")
 CALL_FIELDS = (
     *("call_id", "endpoint", "admitted_at", "first_token_at", "held_s", "ttft_s"),
@@ -73,12 +75,14 @@ def eval_sample(attempts: list[ImportedAttempt]) -> Any:
     outcome = last.outcome
     messages = [_message(row, place) for place, row in enumerate(last.messages)]
     replies = [message for message in messages if message.role == "assistant"]
-    usage, failure = usage_from(outcome), _failure(last)
+    begun = list(takewhile(lambda message: message.role not in ("assistant", "tool"), messages))
+    questions = [message for message in begun if message.role == "user"]
+    usage = usage_from(outcome)
     began, ended = outcome.get("started_at"), outcome.get("ended_at")
     sample = EvalSample(
         id=last.task_id,
         epoch=last.trial + 1,
-        input=_input(messages),
+        input=questions[0].text if len(questions) == 1 else begun,
         target=last.target or "",
         messages=messages,
         output=ModelOutput.from_message(replies[-1]) if replies else ModelOutput(),
@@ -97,7 +101,7 @@ def eval_sample(attempts: list[ImportedAttempt]) -> Any:
         completed_at=_iso(ended),
         total_time=(ended - began).total_seconds() if began and ended else None,
         working_time=outcome.get("working_s"),
-        error=EvalError(message=failure, traceback="", traceback_ansi="")
+        error=EvalError(message=_failure(last), traceback="", traceback_ansi="")
         if outcome.get("status") in ("infra_error", "scorer_error", "cancelled")
         else None,
         error_retries=[
@@ -126,13 +130,6 @@ def usage_from(row: Row) -> Any:
         total_tokens=prompt + completion,
         total_cost=row.get("cost_usd"),
     )
-
-
-def _input(messages: list[Any]) -> Any:
-    """The sample's input: text if it was a single question."""
-    begun = list(takewhile(lambda message: message.role not in ("assistant", "tool"), messages))
-    questions = [message for message in begun if message.role == "user"]
-    return questions[0].text if len(questions) == 1 else begun
 
 
 def _iso(value: datetime | None) -> str | None:
@@ -204,9 +201,15 @@ def _scores(trial: ImportedAttempt) -> dict[str, Any] | None:
         extra = ("correct", "scorer_version")
         ours = {key: row[key] for key in extra if row.get(key) is not None}
         ours |= {"scored_at": _iso(row["scored_at"])} if row.get("scored_at") else {}
-        number = math.nan if row.get("value") is None else row["value"]
+        value = detail["value"] if "value" in detail else row.get("value")
+        if isinstance(value, list):
+            value = [_scalar(member) for member in value]
+        elif isinstance(value, dict):
+            value = {key: _scalar(member) for key, member in value.items()}
+        else:
+            value = _scalar(value)
         scores[name] = Score(
-            value=_score_value(detail["value"]) if "value" in detail else number,
+            value=value,
             answer=row.get("answer"),
             explanation=detail.get("explanation"),
             reason=detail.get("reason"),
@@ -218,16 +221,8 @@ def _scores(trial: ImportedAttempt) -> dict[str, Any] | None:
     return scores or None
 
 
-def _score_value(value: Any) -> Any:
-    """A value of a type that Inspect allows: a scalar, or a list or dict of scalars."""
-    if isinstance(value, list):
-        return [_scalar(member) for member in value]
-    if isinstance(value, dict):
-        return {name: _scalar(member) for name, member in value.items()}
-    return _scalar(value)
-
-
 def _scalar(value: Any) -> Any:
+    """A value of a type that Inspect allows inside lists and dicts."""
     if value is None:
         return math.nan
     return value if isinstance(value, str | int | float) else json_text(value)
@@ -249,10 +244,9 @@ def _events(trial: ImportedAttempt, messages: list[Any] | None = None) -> list[A
     events: list[Any] = []
     for call in trial.calls:
         place = places.get(call.get("call_id"))
-        prompt = [] if place is None else messages[:place]
         reply = None if place is None else messages[place]
-        model = call.get("model") or trial.cell.model
-        events.append(_model_event({**call, "model": model}, prompt, reply, began))
+        call = {**call, "model": call.get("model") or trial.cell.model}
+        events.append(_model_event(call, messages[: place or 0], reply, began))
         requests = list(getattr(reply, "tool_calls", None) or ())
         for run in runs.pop(call.get("step"), []) if reply is not None else ():
             request = next((r for r in requests if r.function == run.get("name")), None)
@@ -263,11 +257,8 @@ def _events(trial: ImportedAttempt, messages: list[Any] | None = None) -> list[A
 
 def _model_event(call: Row, prompt: list[Any], reply: Any, began: datetime) -> Any:
     reason = call.get("finish_reason") or "stop"
-    choices = []
-    if reply is not None:
-        stop: Any = STOPS.get(reason, reason)
-        stop = stop if stop in ("stop", "max_tokens", "tool_calls", *STOPS) else "unknown"
-        choices = [ChatCompletionChoice(message=reply, stop_reason=stop)]
+    stop: Any = STOPS.get(reason, "unknown")
+    choices = [ChatCompletionChoice(message=reply, stop_reason=stop)] if reply is not None else []
     output = ModelOutput(
         model=call["model"], choices=choices, usage=usage_from(call), time=call.get("latency_s")
     )
@@ -275,11 +266,10 @@ def _model_event(call: Row, prompt: list[Any], reply: Any, began: datetime) -> A
     sent = call.get("sent_at") or began
     ours = {n: call[n] for n in CALL_FIELDS if call.get(n) is not None}
     ours = {n: _iso(v) if isinstance(v, datetime) else v for n, v in ours.items()}
-    role = call.get("role")
     return ModelEvent(
         uuid=call.get("call_id"),
         model=call["model"],
-        role={"orchestrator": None, "judge": "grader"}.get(role, role) if role else None,
+        role=ROLES.get(call.get("role", ""), call.get("role")),
         input=prompt,
         tools=[],
         tool_choice="auto",
@@ -322,7 +312,7 @@ def write(trials: Iterator[ImportedAttempt], folder: Path) -> list[Path]:
 
 
 def _write_log(cell: Cell, trials: Iterator[ImportedAttempt], folder: Path) -> Path:
-    totals = _Totals(cell)
+    totals = _Totals(cell, str(cell.detail.get("cell_id") or cell.run))
     unnamed = folder / "log.part"
     with ZipFile(unnamed, "w", ZIP_DEFLATED) as archive:
         for _, attempts in groupby(trials, key=lambda trial: (trial.task_id, trial.trial)):
@@ -346,6 +336,8 @@ def _json(model: Any) -> str:
 @dataclass
 class _Totals:
     cell: Cell
+    cell_id: str
+    """For an imported cell without an id, its run."""
     summaries: list[str] = field(default_factory=list)
     sample_ids: dict[str, None] = field(default_factory=dict)
     epochs: int = 1
@@ -355,11 +347,6 @@ class _Totals:
     sums: dict[str, list[float]] = field(default_factory=dict)
     """Maps each scorer to its scores."""
     failed: int = 0
-
-    @property
-    def cell_id(self) -> str:
-        """The cell's id; for an imported one without an id, its run."""
-        return str(self.cell.detail.get("cell_id") or self.cell.run)
 
     @property
     def began(self) -> datetime:

@@ -29,6 +29,7 @@ from tutti.tasks.exchange.base.fields import (
     detail_text,
     document,
     parsed,
+    seconds,
     take,
 )
 from tutti.tasks.exchange.base.imported import (
@@ -55,7 +56,12 @@ STATUS_OF |= dict.fromkeys(VERIFIER_FAULTS, "scorer_error") | {"CancelledError":
 SCHEMA_VERSION = "ATIF-v1.7"
 METRICS = ("prompt_tokens", "cached_tokens", "completion_tokens", "cost_usd", "logprobs")
 TOTALS = {name: f"total_{name}" for name in METRICS[:-1]}
-SPENT = dict(zip(METRICS, ("n_input_tokens", "n_cache_tokens", "n_output_tokens"), strict=False))
+SPENT = {
+    "prompt_tokens": "n_input_tokens",
+    "cached_tokens": "n_cache_tokens",
+    "completion_tokens": "n_output_tokens",
+    "cost_usd": "cost_usd",
+}
 
 
 def read(path: Path, run: str) -> Iterator[ImportedItem]:
@@ -142,7 +148,7 @@ def _harbor_trial(result: Fields, folder: Path) -> ImportedAttempt:
             result.problem("", "the trial is taken without its trajectory")
         trial.outcome = _sums(trajectory.inner("final_metrics"), TOTALS)
         result.problems += trajectory.problems
-    spent = _sums(result.inner("agent_result"), {**SPENT, "cost_usd": "cost_usd"})
+    spent = _sums(result.inner("agent_result"), SPENT)
     answer = compact(answer=last_reply(trial.messages))
     trial.outcome = answer | trial.outcome | spent | times | _ending(result)
     _add_rewards(result, trial)
@@ -154,13 +160,12 @@ def _trajectory(folder: Path, result: Fields) -> Fields | None:
     files = sorted(
         [*folder.glob("agent/trajectory.json"), *folder.glob("steps/*/agent/traj*.json")]
     )
-    if not files:
-        result.problem("", f"no agent/trajectory.json in {folder}: the outcome alone is taken")
-        return None
     for file in files[:-1]:
         result.problem("steps", f"{file} is left out: a trial's last step is taken")
-    found = document(files[-1])
-    if isinstance(found, ImportIssue):
+    found = document(files[-1]) if files else None
+    if found is None:
+        result.problem("", f"no agent/trajectory.json in {folder}: the outcome alone is taken")
+    elif isinstance(found, ImportIssue):
         result.problems.append(found)
         return None
     return found
@@ -168,16 +173,15 @@ def _trajectory(folder: Path, result: Fields) -> Fields | None:
 
 def _sums(sums: Fields, names: dict[str, str]) -> Row:
     """Tokens and cost; `names` are the fields of the columns."""
-    counts = {c: sums.count(name) for c, name in names.items() if c != "cost_usd"}
-    cost = names.get("cost_usd")
-    return compact(**counts, cost_usd=sums.amount(cost) if cost else None)
+    return compact(
+        **{c: sums.amount(n) if c == "cost_usd" else sums.count(n) for c, n in names.items()}
+    )
 
 
 def _ending(result: Fields) -> Row:
     started = result.time("agent_execution.started_at") or result.time("started_at")
     ended = result.time("agent_execution.finished_at") or result.time("finished_at")
-    seconds = (ended - started).total_seconds() if started and ended else None
-    row = compact(started_at=started, ended_at=ended, working_s=seconds)
+    row = compact(started_at=started, ended_at=ended, working_s=seconds(started, ended))
     if "exception_info" not in result:
         return row | {"status": "ok", "stop_reason": "ended"}
     kind = result.text("exception_info.exception_type") or "unknown"
@@ -204,13 +208,13 @@ def _add_steps(fields: Fields, trial: ImportedAttempt) -> Row:
         fields.refuse("schema_version", f"{release!r} is not ATIF-v1.x")
     if not fields.array("steps"):
         fields.refuse("steps", "a trajectory needs steps")
-    for place, _ in enumerate(fields.array("subagent_trajectories")):
-        fields.problem(f"subagent_trajectories.{place}", "a subagent's trajectory is left out")
+    if fields.array("subagent_trajectories"):
+        fields.problem("subagent_trajectories", "subagents' trajectories are left out")
     if fields.text("continued_trajectory_ref"):
         fields.problem("continued_trajectory_ref", "the continuation is not taken")
     model = fields.identity("agent.model_name")
     times = [_add_step(step, trial, model) for step in fields.each("steps")]
-    known = [time for time in times if time is not None]
+    known = [*filter(None, times)]
     return {"started_at": min(known), "ended_at": max(known)} if known else {}
 
 
@@ -259,14 +263,11 @@ def _add_call(
     )
     place = len(trial.calls) + 1
     row: Row = {"call_id": str(place), "role": "orchestrator", "step": place, "status": "ok"}
-    row |= compact(
-        model=step.identity("model_name") or model,
-        ended_at=at,
-        params=detail_text(
-            inferences=inferences if inferences != 1 else None,
-            reasoning_effort=step.get("reasoning_effort"),
-        ),
+    settings = detail_text(
+        inferences=inferences if inferences != 1 else None,
+        reasoning_effort=step.get("reasoning_effort"),
     )
+    row |= compact(model=step.identity("model_name") or model, ended_at=at, params=settings)
     # For a call that tutti made, only the metrics are better in its step.
     trial.calls.append(measured | (_with_times(ours.get("call") or {}) or row))
     call_id: str = trial.calls[-1]["call_id"]
@@ -318,12 +319,11 @@ def trajectory(trial: ImportedAttempt) -> Row:
     linked = {message.get("call_id") for message in trial.messages}
     steps = [*_written_steps(trial, runs)] or [_empty_step()]
     point = {n: getattr(cell, n) for n in ("benchmark", "model", "policy", "concurrency", "repeat")}
-    totals = {TOTALS[name]: outcome[name] for name in TOTALS if outcome.get(name) is not None}
-    agent = {"name": "tutti", "version": version("tutti"), "model_name": cell.model}
+    totals = compact(**{total: outcome.get(name) for name, total in TOTALS.items()})
     return {
         "schema_version": SCHEMA_VERSION,
         "session_id": trial.origin or f"{trial.task_id}/{trial.trial}/{trial.attempt}",
-        "agent": agent,
+        "agent": {"name": "tutti", "version": version("tutti"), "model_name": cell.model},
         "steps": [{"step_id": number, **step} for number, step in enumerate(steps, 1)],
         "final_metrics": {**totals, "total_steps": len(steps)},
         "extra": _ours(
@@ -381,19 +381,16 @@ def _written_steps(trial: ImportedAttempt, runs: dict[Any, list[Row]]) -> Iterat
 
 
 def _agent_step(message: Row, call: Row | None) -> Row:
-    tool_calls = []
     rows = message.get("tool_calls") or []
-    for place, row in enumerate(rows):
-        text = row.get("arguments") or ""
-        arguments = parsed(text)
-        tool_calls.append(
-            {
-                "tool_call_id": row.get("id") or f"call-{place}",
-                "function_name": row.get("name") or "",
-                "arguments": arguments if isinstance(arguments, dict) else {"text": text},
-            }
-        )
     texts = [row.get("arguments") or "" for row in rows]
+    tool_calls = [
+        {
+            "tool_call_id": row.get("id") or f"call-{place}",
+            "function_name": row.get("name") or "",
+            "arguments": given if isinstance(given := parsed(text), dict) else {"text": text},
+        }
+        for place, (row, text) in enumerate(zip(rows, texts, strict=True))
+    ]
     same = texts == [json_text(call["arguments"]) for call in tool_calls]
     ours: Row = {"no_call": True if call is None else None, "arguments": None if same else texts}
     step: Row = {"source": "agent", "message": message.get("content") or ""}
@@ -401,7 +398,7 @@ def _agent_step(message: Row, call: Row | None) -> Row:
     if call is not None:
         at = call.get("ended_at") or call.get("sent_at")
         step |= compact(timestamp=at, model_name=call.get("model"))
-        metrics = {name: call[name] for name in METRICS if call.get(name) is not None}
+        metrics = compact(**{n: call.get(n) for n in METRICS})
         metrics |= compact(completion_token_ids=call.get("token_ids"))
         step |= {"metrics": metrics} if metrics else {}
         step["llm_call_count"] = 1

@@ -19,6 +19,7 @@ from tutti.tasks.exchange.base.fields import (
     detail_text,
     document,
     readable,
+    seconds,
     take,
 )
 from tutti.tasks.exchange.base.imported import (
@@ -127,7 +128,7 @@ def _outcome(fields: Fields) -> Row:
         error_type=mode if status == "model_error" else None,
         started_at=start,
         ended_at=end,
-        working_s=(end - start).total_seconds() if start and end and end >= start else None,
+        working_s=seconds(start, end),
         prompt_tokens=fields.count("total_input_tokens") or None,
         completion_tokens=fields.count("total_output_tokens") or None,
     )

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 
 from tutti.storage import foreign_error, spans_of
 from tutti.tasks.exchange.base.chat import add_call, last_reply, message_row, params, tool_runs
-from tutti.tasks.exchange.base.fields import Fields, RecordRefused, compact, detail_text
+from tutti.tasks.exchange.base.fields import Fields, RecordRefused, compact, detail_text, seconds
 from tutti.tasks.exchange.base.imported import Cell, ImportedAttempt, Row
 
 ONLY_AGENT = "agent"  # verifiers' name of the agent of a single-agent environment
@@ -156,7 +156,7 @@ def _call(call: Fields) -> Row:
         sent_at=sent,
         admitted_at=sent,
         ended_at=ended,
-        latency_s=(ended - sent).total_seconds() if sent and ended else None,
+        latency_s=seconds(sent, ended),
         finish_reason=call.text("finish_reason"),
         http_status=call.count("error.status_code"),
         params=params(call.get("sampling")),
@@ -189,13 +189,12 @@ def _outcome(trace: Fields) -> Row:
     stop, error = trace.text("stop_condition"), _last_error(trace)
     agent = trace.inner("timing.agent" if "timing.agent" in trace else "timing.generation")
     began, ended = agent.epoch("start"), agent.epoch("end")
-    known = began and ended and ended >= began
     return foreign_error(error) | compact(
         status=_status(trace, stop, error),
         stop_reason=stop,
         started_at=trace.epoch("timing.start") or began,
         ended_at=trace.epoch("timing.scoring.end") or ended,
-        working_s=(ended - began).total_seconds() if began and ended and known else None,
+        working_s=seconds(began, ended),
     )
 
 

@@ -194,7 +194,7 @@ def test_what_cannot_be_taken_is_named(tmp_path: Path, path: str, value: Any, fi
         ("steps.1.metrics.prompt_tokens", "many", "steps.1.metrics.prompt_tokens"),
         ("steps.1.timestamp", "noon", "steps.1.timestamp"),
         ("final_metrics.total_cost_usd", -1, "final_metrics.total_cost_usd"),
-        ("subagent_trajectories", [{}], "subagent_trajectories.0"),
+        ("subagent_trajectories", [{}], "subagent_trajectories"),
     ],
 )
 def test_a_minor_field_costs_itself(tmp_path: Path, path: str, value: Any, field: str) -> None:

@@ -55,6 +55,11 @@ def _in_utc(text: str) -> datetime:
     return time.astimezone(UTC) if time.tzinfo else time.replace(tzinfo=UTC)
 
 
+def seconds(start: datetime | None, end: datetime | None) -> float | None:
+    """The seconds from `start` to `end`; None if one is unknown or the end is earlier."""
+    return (end - start).total_seconds() if start and end and end >= start else None
+
+
 class Kind(Generic[T]):
     """The kind of a field: its type for pydantic, and its description in issues."""
 
@@ -121,8 +126,7 @@ class Fields:
 
     def problem(self, name: str, reason: str) -> None:
         """Record that `name` could not be read; only once per field."""
-        where = ".".join(part for part in (self.path, name) if part)
-        issue = ImportIssue(self.file, self.line, where, reason)
+        issue = ImportIssue(self.file, self.line, self._path_of(name), reason)
         if issue not in self.problems:
             self.problems.append(issue)
 
@@ -190,8 +194,10 @@ class Fields:
 
     def part(self, name: str, data: dict[str, Any]) -> "Fields":
         """An object inside this one, as fields of their own."""
-        path = ".".join(each for each in (self.path, name) if each)
-        return Fields(self.file, self.line, data, self.problems, path)
+        return Fields(self.file, self.line, data, self.problems, self._path_of(name))
+
+    def _path_of(self, name: str) -> str:
+        return ".".join(part for part in (self.path, name) if part)
 
     def array(self, name: str) -> list[Any]:
         """The list `name`; an empty one if it is missing."""

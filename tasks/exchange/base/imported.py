@@ -247,21 +247,13 @@ def total(values: Iterable[Any]) -> Any:
 def repaired(value: Any) -> Any:
     """`value` with U+FFFD for lone surrogates and null for NaN and infinities, at any depth."""
     if isinstance(value, str):
-        return value if value.isascii() else _without_surrogates(value)
+        # Through UTF-16, two matching halves become their character.
+        return value.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
     if isinstance(value, float):
         return value if math.isfinite(value) else None
     if isinstance(value, dict):
         return {repaired(name): repaired(inner) for name, inner in value.items()}
     return [repaired(inner) for inner in value] if isinstance(value, list | tuple) else value
-
-
-def _without_surrogates(text: str) -> str:
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        # Through UTF-16, two matching halves become their character.
-        return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
-    return text
 
 
 def shown(value: Any) -> str:

@@ -70,7 +70,10 @@ def _read(
         for name, grouped in tables.items():
             rows = [_plain(row, attempt_id) for row in grouped.get(attempt_id, [])]
             setattr(trial, name, rows)
-        trial.target = targets.get(trial.task_id) or _scored_against(trial)
+        details = [row["detail"] for row in trial.scores if '"target"' in row.get("detail", "")]
+        scored = json.loads(details[0]).get("target") if details else None
+        scored_against = scored if isinstance(scored, str) else None
+        trial.target = targets.get(trial.task_id) or scored_against
         yield trial
 
 
@@ -113,19 +116,9 @@ def _trial(head: Row, sweep_names: dict[str, str]) -> ImportedAttempt:
 
 def _plain(row: Row, attempt_id: str) -> Row:
     """A row in an importer's form: without ids of the store, without nulls."""
-    dropped = ("sweep_id", "cell_id", "attempt_id", "policy", "concurrency")
-    kept = {name: value for name, value in row.items() if value is not None}
-    for name in dropped:
-        kept.pop(name, None)
+    left_out = ("sweep_id", "cell_id", "attempt_id", "policy", "concurrency")
+    kept = {n: value for n, value in row.items() if value is not None and n not in left_out}
     for name in ("call_id", "judge_call_id"):
         if name in kept:
             kept[name] = kept[name].removeprefix(f"{attempt_id}/")
     return kept
-
-
-def _scored_against(trial: ImportedAttempt) -> str | None:
-    for row in trial.scores:
-        if (detail := row.get("detail")) and '"target"' in detail:
-            target = json.loads(detail).get("target")
-            return target if isinstance(target, str) else None
-    return None

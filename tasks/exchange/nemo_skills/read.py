@@ -71,20 +71,17 @@ def read(path: Path, run: str) -> Iterator[ImportedItem]:
 
 
 def _folders(path: Path) -> list[Path]:
-    def has_output(folder: Path) -> bool:
-        return any(".jsonl" in file.name for file in folder.glob("output*"))
-
-    if has_output(path):
+    if any(path.glob("output*.jsonl*")):
         return [path]
     root = path / "eval-results" if (path / "eval-results").is_dir() else path
-    return sorted(f for f in root.glob("*") if f.is_dir() and has_output(f))
+    return sorted({file.parent for file in root.glob("*/output*.jsonl*")})
 
 
 def _read_folder(files: list[Path], benchmark: str, run: str) -> Iterator[ImportedItem]:
     outputs: list[tuple[int, int, Path]] = []  # seed and chunk, -1 for none
     for file in files:
         if match := NAME.fullmatch(file.name):
-            outputs.append((_number(match["seed"]), _number(match["chunk"]), file))
+            outputs.append((int(match["seed"] or -1), int(match["chunk"] or -1), file))
         elif file.name.endswith(f".jsonl{ASYNC}"):
             whole = file.name.removesuffix(ASYNC)
             reason = f"is of a job that has not ended: import {whole} when it is there"
@@ -99,10 +96,6 @@ def _read_folder(files: list[Path], benchmark: str, run: str) -> Iterator[Import
         name = f"{run}/greedy" if seed < 0 else run
         reader = readers.setdefault(seed, _Reader(Cell(name, benchmark, "unknown"), max(seed, 0)))
         yield from take(records(file), reader.trials_of)
-
-
-def _number(digits: str | None) -> int:
-    return -1 if digits is None else int(digits)
 
 
 class _Reader:
@@ -127,9 +120,8 @@ class _Reader:
 
 
 def _task_id(fields: Fields) -> str:
-    for name in IDS:
-        if name in fields and (id := fields.identity(name)):
-            return id
+    if id := next(filter(None, map(fields.identity, IDS)), None):
+        return id
     for name in PROBLEMS:
         if name in fields:
             return content_hash(fields.data[name])[:16]
@@ -139,7 +131,6 @@ def _task_id(fields: Fields) -> str:
 def _add_conversation(fields: Fields, trial: ImportedAttempt) -> None:
     """Add messages and calls. Without tools, a row has only problem and answer."""
     reasons = _each_step(fields, "finish_reason")
-    calls = trial.calls
     status = "error" if "error" in fields else "ok"
     if "conversation" in fields:
         trial.messages = message_rows(fields, "conversation")
@@ -147,8 +138,8 @@ def _add_conversation(fields: Fields, trial: ImportedAttempt) -> None:
         replies = replies[-len(reasons) :] if reasons else replies  # those before are examples
         for place in range(len(reasons or replies)):
             reason = reasons[place] if reasons else None
-            add_call(calls, status=status, finish_reason=reason)
-        link_calls(replies, calls)
+            add_call(trial.calls, status=status, finish_reason=reason)
+        link_calls(replies, trial.calls)
         return
     problem = next((name for name in PROBLEMS if name in fields), None)
     key = next((name for name in GENERATIONS if name in fields), GENERATIONS[0])
@@ -159,7 +150,7 @@ def _add_conversation(fields: Fields, trial: ImportedAttempt) -> None:
         reasoning = (full or "").rstrip().removesuffix(answer)
     figures = _figures(fields)
     call = add_call(
-        calls,
+        trial.calls,
         status=status,
         finish_reason=reasons[0] if reasons else None,
         sent_at=figures.get("started_at"),
@@ -249,9 +240,8 @@ def _score(fields: Fields, trial: ImportedAttempt) -> None:
             continue
         value = value_of(fields, name)
         correct = value == 1.0 if value in (0.0, 1.0) else None
-        row = compact(
-            scorer=scorer, value=value, answer=trial.outcome.get("answer"), correct=correct
-        )
+        answer = trial.outcome.get("answer")
+        row = compact(scorer=scorer, value=value, answer=answer, correct=correct)
         if not trial.scores:
             trial.outcome |= compact(score=value, correct=correct)
             row |= compact(detail=detail_text(**{key: fields.get(key) for key in DETAILS}))
@@ -284,16 +274,12 @@ def _agrees(fields: Fields, name: str) -> float | None:
     return None if wanted is None else float(wanted == given)
 
 
-def _unnumbered(fields: Fields, name: str) -> None:
-    """Return no number for a verdict between two answers; the preferred one is in the detail."""
-    fields.text(name)
-
-
 def _first(fields: Fields, name: str) -> float | None:
     values = fields.array(name)
     if values and not isinstance(values[0], bool):
         fields.problem(f"{name}.0", f"{values[0]!r} is not true or false")
-    return float(values[0]) if values and isinstance(values[0], bool) else None
+        return None
+    return float(values[0]) if values else None
 
 
 def _equals(fields: Fields, name: str, wanted: str) -> float | None:
@@ -310,8 +296,8 @@ FOLLOWED = partial(_within, inner="follow_all_instructions")
 METRICS: tuple[tuple[str, str, Callable[[Fields, str], float | None]], ...] = (
     ("expected_judgement", "correct_judgement", _agrees),
     ("judgement", "judge_correct", _judged),
-    ("judgement-gen-base", "judgement-gen-base", _unnumbered),
-    ("judgement-base-gen", "judgement-base-gen", _unnumbered),
+    ("judgement-gen-base", "judgement-gen-base", lambda fields, name: None),
+    ("judgement-base-gen", "judgement-base-gen", lambda fields, name: None),
     ("symbolic_correct", "symbolic_correct", _mark),
     ("is_correct", "is_correct", _mark),
     ("is_correct-plus", "is_correct-plus", _mark),

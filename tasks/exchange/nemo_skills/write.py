@@ -9,7 +9,7 @@ tasks: those with as many counted trials as the cell's maximum; the others are c
 import json
 import math
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -51,7 +51,7 @@ class BenchmarkMetrics:
 
     def __init__(self) -> None:
         self._entries, self._tokens, self._seeds = 0, 0.0, 0
-        self._sums: dict[str, defaultdict[str, float]] = {}
+        self._sums: dict[str, dict[str, float]] = defaultdict(lambda: defaultdict(float))
         self._scores: defaultdict[str, list[list[float]]] = defaultdict(list)
         self._starts: list[float] = []
         self._ends: list[float] = []
@@ -79,10 +79,10 @@ class BenchmarkMetrics:
                 self._add_scores(name, [float(row[name]) for row in rows], answers)
         for k in range(1, len(rows) + 1):
             silent = [answer is None for answer in answers[:k]]
-            self._block(f"pass@{k}")["no_answer"] += all(silent)
+            self._sums[f"pass@{k}"]["no_answer"] += all(silent)
             if k > 1:
-                self._block(_averaged(k))["no_answer"] += sum(silent) / k
-                self._block(f"majority@{k}")["no_answer"] += all(silent)
+                self._sums[_averaged(k)]["no_answer"] += sum(silent) / k
+                self._sums[f"majority@{k}"]["no_answer"] += all(silent)
 
     def blocks(self) -> dict[str, Block]:
         """The blocks by name; empty without rows."""
@@ -94,8 +94,12 @@ class BenchmarkMetrics:
         found: dict[str, Block] = {}
         for name, sums in self._sums.items():
             found[name] = common | {k: 100.0 * value / self._entries for k, value in sums.items()}
-            if LETTERS.keys() <= sums.keys():
-                found[name] |= _attempted(found[name]["correct"], found[name]["incorrect"])
+            if LETTERS.keys() <= sums.keys():  # SimpleQA's further figures, in percent
+                correct = found[name]["correct"]
+                given = correct + found[name]["incorrect"]
+                accuracy = 100.0 * correct / given if given else 0.0
+                f1 = 2 * accuracy * correct / (accuracy + correct) if accuracy + correct else 0.0
+                found[name] |= {"f1": f1, "accuracy_given_attempted": accuracy}
         for name, scores in self._scores.items():
             for k in range(2, self._seeds + 1):
                 found[_averaged(k)][f"{name}_statistics"] = _statistics([s[:k] for s in scores])
@@ -106,21 +110,10 @@ class BenchmarkMetrics:
     ) -> None:
         self._scores[name].append(list(scores))
         for k in range(1, len(scores) + 1):
-            self._block(f"pass@{k}")[name] += _pass_at(scores, k)
+            self._sums[f"pass@{k}"][name] += _pass_at(scores, k)
             if k > 1:
-                self._block(_averaged(k))[name] += fmean(scores[:k])
-                self._block(f"majority@{k}")[name] += _majority(scores[:k], answers[:k])
-
-    def _block(self, name: str) -> defaultdict[str, float]:
-        return self._sums.setdefault(name, defaultdict(float))
-
-
-def _attempted(correct: float, incorrect: float) -> Block:
-    """Return SimpleQA's further figures of a block, in percent."""
-    given = correct + incorrect
-    accuracy = 100.0 * correct / given if given else 0.0
-    f1 = 2 * accuracy * correct / (accuracy + correct) if accuracy + correct else 0.0
-    return {"f1": f1, "accuracy_given_attempted": accuracy}
+                self._sums[_averaged(k)][name] += fmean(scores[:k])
+                self._sums[f"majority@{k}"][name] += _majority(scores[:k], answers[:k])
 
 
 def _averaged(k: int) -> str:
@@ -151,7 +144,7 @@ def _majority(scores: Sequence[float], answers: Sequence[str | None]) -> float:
 
 
 def _statistics(scores: Sequence[Sequence[float]]) -> Block:
-    """Return the statistics of scores, as shares, not percentages."""
+    """The statistics of scores, as shares and not percentages."""
     runs = [fmean(run) for run in zip(*scores, strict=True)]
     across = stdev(runs)
     return {
@@ -209,12 +202,8 @@ class _CellRows:
     """By attempt whether it is right, its headline score, and the answer that was read."""
     subsets: dict[str, str]
     is_mean: bool
-    seeds: int
-
-    def names(self) -> list[str]:
-        if self.seeds == 1:
-            return ["output.jsonl"]
-        return [f"output-rs{seed}.jsonl" for seed in range(self.seeds)]
+    names: list[str]
+    """The files, one per seed."""
 
 
 def write_run(
@@ -237,7 +226,7 @@ def write_run(
             written.without_role[benchmark] = without_role
         for name, found in _write_rows(connection, cell_id, chosen, place).items():
             metrics[name] = found.blocks()
-        written.files += [place / name for name in chosen.names()]
+        written.files += [place / name for name in chosen.names]
         written.rows += len(chosen.verdicts)
     if metrics:
         path = folder / RESULTS / METRICS
@@ -257,12 +246,14 @@ def _chosen(
     measure = connection.execute(MEASURE_SQL, {"cell": cell_id}).fetchone()
     attempts = {attempt for attempts in whole for attempt in attempts}
     read = connection.execute(VERDICTS_SQL, {"cell": cell_id}).fetchall()
+    seeds = max(map(len, whole), default=0)
+    names = ["output.jsonl"] if seeds == 1 else [f"output-rs{seed}.jsonl" for seed in range(seeds)]
     rows = _CellRows(
         benchmark,
         {name: (right, score, answer) for name, right, score, answer in read if name in attempts},
         {task_id: subset for task_id, subset in named if subset},
         measure is not None and measure[0] == "mean score",
-        max(map(len, whole), default=0),
+        names,
     )
     return rows, len(found) - len(whole)
 
@@ -271,30 +262,23 @@ def _write_rows(
     connection: duckdb.DuckDBPyConnection, cell_id: str, chosen: _CellRows, folder: Path
 ) -> dict[str, BenchmarkMetrics]:
     metrics = {chosen.benchmark: BenchmarkMetrics()}
-    paths = [folder / name for name in chosen.names()]
+    paths = [folder / name for name in chosen.names]
     with ExitStack() as stack:
         unfinished = [stack.enter_context(replacing(path)) for path in paths]
         streams: list[IO[str]] = [stack.enter_context(path.open("w")) for path in unfinished]
-        for rows in _tasks(connection, cell_id, chosen):
-            subset = rows[0].get("subset_for_metrics")
+        trials = stored_trials(connection.cursor(), cells=[cell_id])
+        kept = (trial for trial in trials if trial.origin in chosen.verdicts)
+        for task_id, some in groupby(kept, key=lambda trial: trial.task_id):
+            subset = chosen.subsets.get(task_id)
+            rows = [_row(trial, chosen) | compact(subset_for_metrics=subset) for trial in some]
             metrics[chosen.benchmark].add(rows)
             if subset is not None:
                 name = f"{chosen.benchmark}-{subset}"
                 metrics.setdefault(name, BenchmarkMetrics()).add(rows)
             for stream, row in zip(streams, rows, strict=True):
-                kept = {key: value for key, value in row.items() if key != "judge_correct"}
-                stream.write(json.dumps(kept, ensure_ascii=False) + "\n")
+                row.pop("judge_correct", None)
+                stream.write(json.dumps(row, ensure_ascii=False) + "\n")
     return metrics
-
-
-def _tasks(
-    connection: duckdb.DuckDBPyConnection, cell_id: str, chosen: _CellRows
-) -> Iterator[list[Row]]:
-    trials = stored_trials(connection.cursor(), cells=[cell_id])
-    kept = (trial for trial in trials if trial.origin in chosen.verdicts)
-    for task_id, some in groupby(kept, key=lambda trial: trial.task_id):
-        subset = chosen.subsets.get(task_id)
-        yield [_row(trial, chosen) | compact(subset_for_metrics=subset) for trial in some]
 
 
 def _row(trial: ImportedAttempt, chosen: _CellRows) -> Row:

@@ -117,7 +117,11 @@ class _SampleFile:
         version = self.about.inner("versions").data.get(self.task)
         answer = _answer(fields, requests)
         for metric in _metrics(fields):
-            value, detail = _metric(fields, metric)
+            given, detail = fields.data[metric], None
+            if isinstance(given, list | dict):
+                value, detail = None, detail_text(value=given)
+            else:
+                value = float(given) if isinstance(given, bool) else fields.number(metric)
             is_graded = value in (0.0, 1.0) and higher.data.get(metric) is not False
             document.scores.append(
                 compact(
@@ -137,9 +141,9 @@ class _SampleFile:
         if isinstance(given, str):  # of older runs: pretrained=org/model,dtype=auto
             given = dict(pair.split("=", 1) for pair in given.split(",") if "=" in pair)
         given = given if isinstance(given, dict) else {}
-        names = [self.about.data.get("model_name"), *(given.get(n) for n in MODEL_ARGUMENTS)]
         folder = self.file.resolve().parent.name
-        names.append(folder.replace("__", "/") if "__" in folder else None)
+        names = [self.about.data.get("model_name"), *(given.get(n) for n in MODEL_ARGUMENTS)]
+        names += [folder.replace("__", "/")] if "__" in folder else []
         return next((name for name in names if isinstance(name, str) and name), "unknown")
 
     def _trial(self, cell: Cell, task_id: str, fields: Fields) -> list[ImportedItem]:
@@ -163,20 +167,13 @@ class _SampleFile:
 def _metrics(fields: Fields) -> list[str]:
     if "metrics" not in fields:
         return [name for name in fields.data if name not in KNOWN]
-    names = fields.array("metrics")
-    for place, name in enumerate(names):
-        if not isinstance(name, str) or name not in fields.data:
+    found = []
+    for place, name in enumerate(fields.array("metrics")):
+        if isinstance(name, str) and name in fields.data:
+            found.append(name)
+        else:
             fields.problem(f"metrics.{place}", f"{shown(name)} is not a metric of this line")
-    return [name for name in names if isinstance(name, str) and name in fields.data]
-
-
-def _metric(fields: Fields, name: str) -> tuple[float | None, str | None]:
-    value = fields.data[name]
-    if isinstance(value, bool):
-        return float(value), None
-    if isinstance(value, list | dict):
-        return None, detail_text(value=value)
-    return fields.number(name), None
+    return found
 
 
 def _answer(fields: Fields, requests: list[_Request]) -> str | None:

@@ -11,6 +11,7 @@ reward 0 there. Times have no zone and are read as UTC. The ticks of voice simul
 from collections import Counter
 from collections.abc import Iterator
 from datetime import timedelta
+from itertools import chain
 from pathlib import Path
 
 from tutti.storage import Cost
@@ -111,7 +112,7 @@ class _Reader:
         task_id = fields.needed("task_id", fields.identity("task_id"))
         number = self.seen[task_id]
         if "trial" in fields:
-            number = fields.needed("trial", fields.count("trial"))
+            number = fields.place("trial", number)
         self.seen[task_id] += 1
         if (task_id, number) in self.taken:
             fields.refuse("trial", f"task {task_id} trial {number} came before")
@@ -127,7 +128,12 @@ class _Reader:
 
     def _take_messages(self, fields: Fields, trial: ImportedAttempt) -> None:
         results = []
-        for place, message in enumerate(_messages(fields)):
+        # A message with several tools' results is split.
+        parts = (
+            message.each("tool_messages") if "tool_messages" in message else [message]
+            for message in fields.each("messages", "a message")
+        )
+        for place, message in enumerate(chain.from_iterable(parts)):
             row = message_row(message)
             if row["role"] == "tool":
                 row |= compact(tool_call_id=message.text("id") or None)
@@ -147,7 +153,7 @@ class _Reader:
         raw = message.inner("raw_data")
         choice = next(raw.each("choices"), None)
         ended, latency = message.time("timestamp"), message.amount("generation_time_seconds")
-        known = ended is not None and latency is not None and latency < LONGEST_S
+        known = ended and latency is not None and latency < LONGEST_S
         sent = ended - timedelta(seconds=latency or 0.0) if ended and known else None
         return compact(
             call_id=f"call-{len(calls) + 1}",
@@ -166,15 +172,6 @@ class _Reader:
             cost_usd=message.amount("cost"),
             params=self.params[role],
         )
-
-
-def _messages(fields: Fields) -> Iterator[Fields]:
-    """Yield the messages in order; one with several tools' results is split."""
-    for message in fields.each("messages", "a message"):
-        if "tool_messages" in message:
-            yield from message.each("tool_messages")
-        else:
-            yield message
 
 
 def _outcome(fields: Fields) -> Row:

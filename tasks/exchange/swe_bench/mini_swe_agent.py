@@ -20,7 +20,7 @@ from typing import Any
 
 from tutti.storage import spans_of
 from tutti.tasks.exchange.base.chat import message_row, params
-from tutti.tasks.exchange.base.fields import Fields, compact, document, take
+from tutti.tasks.exchange.base.fields import Fields, compact, document, seconds, take
 from tutti.tasks.exchange.base.imported import (
     Cell,
     ImportedAttempt,
@@ -91,14 +91,10 @@ def _attempt(trajectory: Fields, run: str, stem: str) -> list[ImportedItem]:
     for place, message in enumerate(trajectory.each("messages", "a message"), 1):
         history.add(message, last=place == len(entries))
     submission, exit_status = info.text("submission"), info.text("exit_status")
-    last = trial.messages[-1] if trial.messages else {}
-    if (
-        version == "mini-swe-agent-1"
-        and exit_status
-        and (last.get("role"), last.get("content")) == ("user", submission or "")
-    ):
+    closing = {"role": "user", "content": submission or ""}
+    if version == "mini-swe-agent-1" and exit_status and closing in trial.messages[-1:]:
         trial.messages.pop()  # the submission, which the model never saw
-    trial.outcome = history.times() | _outcome(info, exit_status, submission, history)
+    trial.outcome = _outcome(info, exit_status, submission, history)
     return [trial]
 
 
@@ -115,6 +111,9 @@ def _outcome(
     return compact(
         status=status,
         stop_reason=exit_status or "unfinished",
+        started_at=history.first,  # format 1.1 has no start time
+        ended_at=history.latest,
+        working_s=seconds(history.first, history.latest),
         # The agent stops at a price of 0 unless it is told to ignore it: 0 is a cost not known.
         cost_usd=info.amount("model_stats.instance_cost") or None,
         calls=None if history.trial.calls else calls,  # else counted from the calls themselves
@@ -133,15 +132,15 @@ class _History:
         """The text of the exception that ended the run."""
         self._prompt: list[int] = []
         self._commands: list[Fields] = []
-        self._first: datetime | None = None
-        self._latest: datetime | None = None
+        self.first: datetime | None = None
+        self.latest: datetime | None = None
 
     def add(self, message: Fields, last: bool) -> None:
         extra = message.inner("extra")
         at = extra.epoch("timestamp") or message.epoch("timestamp")
         if not self.trial.messages:
-            self._first = at
-        self._latest = max(filter(None, (self._latest, at)), default=None)
+            self.first = at
+        self.latest = max(filter(None, (self.latest, at)), default=None)
         if message.get("role") == "exit":
             self.failure = extra.text("exception_str")
             if not last:
@@ -149,7 +148,10 @@ class _History:
             return
         is_response = message.get("object") == "response"
         is_reply = is_response or message.get("role") == "assistant"
-        response = message if is_response else _response(extra)
+        response = message if is_response else None
+        if response is None and "response" in extra:  # one that could not be stored as JSON is text
+            is_text = isinstance(extra.get("response"), str)
+            response = extra.part("response", {}) if is_text else extra.inner("response")
         call_id = None if response is None else self._call(response, extra, at)
         refused = None if is_reply or response is None else _reply_in(response)
         if refused is not None:  # the message says why the agent refused this reply
@@ -163,18 +165,10 @@ class _History:
         if not is_reply and "returncode" in extra:
             self._add_run(row, extra, at)
 
-    def times(self) -> Row:
-        """Return start and end, if the file has them; format 1.1 has no start time."""
-        row = compact(started_at=self._first, ended_at=self._latest)
-        if self._first and self._latest:
-            row["working_s"] = (self._latest - self._first).total_seconds()
-        return row
-
     def _call(self, response: Fields, extra: Fields, at: datetime | None) -> str:
-        def tokens(*names: str) -> int | None:  # of the chat API, of the responses API
-            counts = (response.count(f"usage.{name}") for name in names)
-            return next((count for count in counts if count is not None), None)
-
+        # The chat API has prompts and completions, the responses API inputs and outputs.
+        prompts = "prompt" if "usage.prompt_tokens" in response else "input"
+        answers = "completion" if "usage.completion_tokens" in response else "output"
         choice = next(response.each("choices"), None)
         number = len(self.trial.calls) + 1
         row = compact(
@@ -184,11 +178,9 @@ class _History:
             status="ok",
             model=response.identity("model") or self.trial.cell.model,
             ended_at=at,
-            prompt_tokens=tokens("prompt_tokens", "input_tokens"),
-            cached_tokens=tokens(
-                "prompt_tokens_details.cached_tokens", "input_tokens_details.cached_tokens"
-            ),
-            completion_tokens=tokens("completion_tokens", "output_tokens"),
+            prompt_tokens=response.count(f"usage.{prompts}_tokens"),
+            cached_tokens=response.count(f"usage.{prompts}_tokens_details.cached_tokens"),
+            completion_tokens=response.count(f"usage.{answers}_tokens"),
             finish_reason=choice.text("finish_reason") if choice else response.text("status"),
             cost_usd=extra.amount("cost") or None,
             params=self.sampling,
@@ -205,25 +197,15 @@ class _History:
         kind = extra.text("exception_type") if failure else None
         late = kind in ("TimeoutExpired", "TimeoutError")
         arguments: Any = None if command is None else {"command": command.get("command")}
-        self.trial.tool_runs.append(
-            {"result": row["content"]}
-            | compact(
-                step=max(len(self.trial.calls), 1),
-                name="bash",
-                status="timeout" if late else "error" if failure else "ok",
-                arguments=json_text(arguments) if arguments else None,
-                ended_at=at,
-                error_type=kind,
-            )
+        run = compact(
+            step=max(len(self.trial.calls), 1),
+            name="bash",
+            status="timeout" if late else "error" if failure else "ok",
+            arguments=json_text(arguments) if arguments else None,
+            ended_at=at,
+            error_type=kind,
         )
-
-
-def _response(extra: Fields) -> Fields | None:
-    """Return the response in a message; a reply that could not be stored as JSON is text."""
-    value = extra.get("response")
-    if isinstance(value, str):
-        return extra.part("response", {})
-    return extra.inner("response") if value is not None else None
+        self.trial.tool_runs.append({"result": row["content"]} | run)
 
 
 def _response_row(response: Fields) -> Row:

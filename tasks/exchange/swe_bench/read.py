@@ -45,13 +45,18 @@ def read(path: Path, run: str) -> Iterator[ImportedItem]:
     name, _, run_id = path.stem.rpartition(".")
     models = {each.identity("model_name_or_path") for each in patches.values()} - {None}
     model = models.pop() if len(models) == 1 else name.replace("__", "/")
-    detail = {key: found.data[key] for key in COUNTS if key in found}
-    cell = Cell(run_id or run, "swe-bench", model or "unknown", detail=detail)
+    cell = Cell(run_id or run, "swe-bench", model or "unknown", detail=found.picked(COUNTS))
     for id in dict.fromkeys(_ids(found, "submitted_ids")):
         if id not in outcomes:
             found.problem("submitted_ids", f"{id} is in none of the lists of outcomes")
             continue
-        yield _attempt(cell, id, outcomes[id], reasons.text(id), patches.get(id))
+        correct, prediction = outcomes[id] == "resolved", patches.get(id, Fields(path, None, {}))
+        attempt = ImportedAttempt(cell, id, origin=prediction.text("attempt_id") or "")
+        attempt.outcome = {"status": "ok", "stop_reason": outcomes[id]}
+        attempt.outcome |= compact(answer=prediction.text("model_patch"))
+        detail = detail_text(outcome=outcomes[id], failure_reason=reasons.text(id))
+        attempt.score(SCORER, float(correct), correct, detail=detail)
+        yield attempt
     yield from found.problems
 
 
@@ -79,19 +84,6 @@ def _predictions(folder: Path) -> Iterator[Fields | ImportIssue]:
     yield from found.problems
 
 
-def _attempt(
-    cell: Cell, id: str, outcome: str, reason: str | None, prediction: Fields | None
-) -> ImportedAttempt:
-    correct = outcome == "resolved"
-    patch = prediction.text("model_patch") if prediction else None
-    told = detail_text(outcome=outcome, failure_reason=reason)
-    attempt = ImportedAttempt(cell, id)
-    attempt.outcome = {"status": "ok"} | compact(answer=patch, stop_reason=outcome)
-    attempt.score(SCORER, float(correct), correct, detail=told)
-    attempt.origin = (prediction.text("attempt_id") if prediction else None) or ""
-    return attempt
-
-
 KNOWN_SQL = "select attempt_id, value, detail from scores where sweep_id = $sweep and scorer = $by"
 
 
@@ -115,12 +107,9 @@ def add_verdicts(catalog: cat.Catalog, report: Path, sweep_id: str) -> AddedVerd
     Raises StoreError for what is no report, where no instance fits, and where an instance has
     several attempts and no prediction beside the report says which one was graded.
     """
-    done, graded = AddedVerdicts(), list[ImportedAttempt]()
-    for item in read(report, report.stem):
-        if isinstance(item, ImportIssue):
-            done.issues.append(item)
-        elif isinstance(item, ImportedAttempt):
-            graded.append(item)
+    items = list(read(report, report.stem))
+    graded = [item for item in items if isinstance(item, ImportedAttempt)]
+    done = AddedVerdicts(issues=[item for item in items if isinstance(item, ImportIssue)])
     if not graded:
         why = str(done.issues[0]) if done.issues else f"{report}: has no submitted instances"
         raise StoreError(why)
@@ -133,7 +122,10 @@ def add_verdicts(catalog: cat.Catalog, report: Path, sweep_id: str) -> AddedVerd
         if answer is None:
             done.unmatched.append(each.task_id)
             continue
-        row = _score(each, answer, sweep_id)
+        (row,) = each.scores
+        detail = {**json.loads(row["detail"]), "run": each.cell.run}
+        row |= {"sweep_id": sweep_id, "cell_id": answer.cell_id, "attempt_id": answer.attempt_id}
+        row |= {"detail": json.dumps(detail), "scored_at": cat.now()}
         if (answer.attempt_id, row["value"], row["detail"]) in known:
             done.known += 1
         else:
@@ -153,23 +145,15 @@ def _graded_answer(
     """Return the attempt of a verdict; None if the sweep has none at the instance."""
     same = [each for each in answers if each.instance_id == graded.task_id]
     if graded.origin:
-        named = [each for each in same if each.attempt_id == graded.origin]
-        if not named:
+        same = [each for each in same if each.attempt_id == graded.origin]
+        if not same:
             raise StoreError(
                 f"{report}: the prediction of {graded.task_id} is of attempt {graded.origin}, "
                 "which the sweep does not have"
             )
-        return named[0]
     if len(same) > 1:
         raise StoreError(
             f"{report}: {graded.task_id} has {len(same)} attempts in the sweep; put the preds.json "
             "of `tutti export swe-bench` that was graded beside the report"
         )
     return same[0] if same else None
-
-
-def _score(graded: ImportedAttempt, answer: StoredAnswer, sweep_id: str) -> dict[str, Any]:
-    (score,) = graded.scores
-    detail = {**json.loads(score["detail"]), "run": graded.cell.run}
-    ids = {"sweep_id": sweep_id, "cell_id": answer.cell_id, "attempt_id": answer.attempt_id}
-    return {**score, **ids, "detail": json.dumps(detail), "scored_at": cat.now()}

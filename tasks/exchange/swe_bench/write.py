@@ -58,12 +58,14 @@ class StoredAnswer:
 
 
 def stored_answers(connection: duckdb.DuckDBPyConnection, sweep_id: str) -> list[StoredAnswer]:
-    """Return the attempts of a sweep that have an answer, by cell, task and trial."""
+    """The attempts of a sweep that have an answer, by cell, task and trial."""
     rows = connection.execute(ANSWERS_SQL, {"sweep": sweep_id}).fetchall()
-    return [
-        StoredAnswer(cell, attempt, task, answer, _instance(named, row_id, task))
-        for cell, attempt, task, answer, named, row_id in rows
-    ]
+    found = []
+    for cell, attempt, task, answer, named, row_id in rows:
+        ids = (AGAIN.sub("", each) for each in (row_id, task) if each)
+        instance = named or next((each for each in ids if INSTANCE.fullmatch(each)), None)
+        found.append(StoredAnswer(cell, attempt, task, answer, instance))
+    return found
 
 
 def last_replies(connection: duckdb.DuckDBPyConnection, sweep_id: str) -> dict[str, str]:
@@ -81,13 +83,6 @@ def patch_in(text: str) -> str | None:
         return None
     found = END.split(text[start.start() :], maxsplit=1)[0]
     return found if found.endswith("\n") else found + "\n"
-
-
-def _instance(named: str | None, row_id: str | None, task_id: str) -> str | None:
-    if named:
-        return named
-    ids = (AGAIN.sub("", each) for each in (row_id, task_id) if each)
-    return next((each for each in ids if INSTANCE.fullmatch(each)), None)
 
 
 PREDICTIONS = "preds.json"
@@ -162,9 +157,9 @@ def _place(
     cells: Mapping[str, tuple[str, str]],
 ) -> Path:
     cell_id, trial = group
-    place = Path()
-    if len({cell for cell, _ in groups}) > 1:
+    place, written = Path(), {cell for cell, _ in groups}
+    if len(written) > 1:
         name = cells[cell_id][0]
-        namesakes = sum(cells[cell][0] == name for cell in {cell for cell, _ in groups})
+        namesakes = sum(cells[cell][0] == name for cell in written)
         place /= name if namesakes == 1 else f"{name}_{cell_id.replace(':', '-')}"
     return place / f"trial-{trial}" if any(number for _, number in groups) else place

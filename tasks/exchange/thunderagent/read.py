@@ -30,6 +30,7 @@ from typing import Any
 
 from tutti.tasks.exchange.base.fields import Fields, compact, detail_text, document, records, take
 from tutti.tasks.exchange.base.imported import (
+    TOKENS,
     Cell,
     ImportedAttempt,
     ImportedItem,
@@ -158,29 +159,19 @@ class SourceRun:
 def read(path: Path, run: str) -> Iterator[ImportedItem]:
     """Read everything in the folder or file at `path`; `run` is the run's permanent name."""
     source = SourceRun(path, run)
-    is_empty = not source.files(USAGE, SERIES, *TRIAL_LOGS)
-    for item in _read(source):
-        is_empty = False
-        yield item
-    if is_empty:
-        yield ImportIssue(path, None, "", f"no {USAGE}, {SERIES}, eval log or task's result in it")
-
-
-def _read(source: SourceRun) -> Iterator[ImportedItem]:
     for file in source.files(USAGE):
         yield from _read_usage(file, source)
     for file in source.files(SERIES):
         yield from read_series(file, source.cell, lines(file))
     yield from _read_marks(source, "trials", TRIAL_MARK, TRIAL_LOGS)
     yield from _read_marks(source, "steps", STEP_MARK, STEP_LOGS)
-    results = 0
-    for file in source.files("*.json"):
-        found = document(file)
-        if isinstance(found, ImportIssue) or found.data.keys() >= RESULT_FIELDS:
-            results += isinstance(found, Fields)
-            yield from take([found], lambda fields: [_attempt(fields, source)])
-    if not results:
+    results = [document(file) for file in source.files("*.json")]
+    results = [r for r in results if isinstance(r, ImportIssue) or r.data.keys() >= RESULT_FIELDS]
+    yield from take(results, lambda fields: [_attempt(fields, source)])
+    if not any(isinstance(result, Fields) for result in results):
         yield from _attempts_of_marks(source)
+    if not results and not source.files(USAGE, SERIES, *TRIAL_LOGS):
+        yield ImportIssue(path, None, "", f"no {USAGE}, {SERIES}, eval log or task's result in it")
 
 
 def lines(file: Path) -> Iterator[LogLine]:
@@ -196,8 +187,6 @@ def _read_usage(file: Path, source: SourceRun) -> Iterator[ImportedItem]:
             yield record
             continue
         ended = record.epoch("ts_unix")
-        if ended is None:
-            record.problem("ts_unix", "is needed")
         row = compact(
             call_id=f"{source.run}/{source.folders[0].resolve().name}/usage-{place + 1}",
             step=place + 1,
@@ -207,13 +196,13 @@ def _read_usage(file: Path, source: SourceRun) -> Iterator[ImportedItem]:
             endpoint=record.text("base_url"),
             params=json_text(record.picked(("req_id", "model", "cached_tokens_inferred"))),
             ended_at=ended,
-            prompt_tokens=record.count("prompt_tokens"),
-            completion_tokens=record.count("completion_tokens"),
-            cached_tokens=record.count("cached_tokens"),
+            **{name: record.count(name) for name in TOKENS},
         )
-        yield from record.problems
-        if ended is not None:
+        if ended is None:
+            record.problem("ts_unix", "is needed")
+        else:
             yield ImportedRecords(source.cell, USAGE, place, {"calls": [row]}, 1)
+        yield from record.problems
 
 
 def _read_marks(

@@ -98,22 +98,19 @@ def read_series(file: Path, cell: Cell, lines: Iterable[LogLine]) -> Iterator[Im
         for column, value in problems:
             yield ImportIssue(file, line.number, column, f"{shown(value)} is not a number")
         try:
-            about = _about(row, seen)
+            at = datetime.fromtimestamp(float(row.get("ts_unix", "")), UTC)
         except (ValueError, OverflowError, OSError):
             said = f"{shown(row.get('ts_unix'))} is not a Unix time"
             yield ImportIssue(file, line.number, "ts_unix", said)
             continue
+        engine = f"vllm:{row['port']}" if "port" in row else "vllm"
+        engine = f"gpu{row['gpu_index']}" if "gpu_index" in row else engine
+        key = (at, engine, row.get("metric"))
+        about: dict[str, Any] = {"engine_id": engine, "at": at + seen[key] * MICROSECOND}
+        seen[key] += 1
         if samples:
             rows = [about | {"name": name, "value": value} for name, value in samples]
             yield ImportedRecords(cell, file.name, place - 1, {"server_metrics": rows}, 1)
-
-
-def _about(row: dict[str, str], seen: "Counter[Any]") -> dict[str, Any]:
-    """The sample's engine and time, plus a microsecond for each one `seen` with the same stamp."""
-    at, engine = datetime.fromtimestamp(float(row.get("ts_unix", "")), UTC), _engine(row)
-    key = (at, engine, row.get("metric"))
-    seen[key] += 1
-    return {"engine_id": engine, "at": at + (seen[key] - 1) * MICROSECOND}
 
 
 def _cells(text: str) -> list[str]:
@@ -121,12 +118,6 @@ def _cells(text: str) -> list[str]:
         return next(csv.reader([text]), [])
     except csv.Error:  # a cell beyond the csv module's limit: no sampler writes one
         return []
-
-
-def _engine(row: dict[str, str]) -> str:
-    if "gpu_index" in row:
-        return f"gpu{row['gpu_index']}"
-    return f"vllm:{row['port']}" if "port" in row else "vllm"
 
 
 def _samples(row: dict[str, str]) -> tuple[list[tuple[str, float | None]], list[tuple[str, str]]]:

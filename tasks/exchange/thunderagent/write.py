@@ -8,15 +8,15 @@ in their sampler. Unmeasured values are ``nan``.
 """
 
 import csv
-import io
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, tzinfo
+from functools import partial
 from itertools import chain, groupby
 from operator import itemgetter
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import duckdb
 
@@ -93,7 +93,7 @@ def write_logs(connection: duckdb.DuckDBPyConnection, cell: str, folder: Path) -
     """
     written: dict[str, Path] = {}
     lines = (json.dumps(row) + "\n" for row in _usage(connection, cell))
-    if _write(folder / USAGE, lines):
+    if _write(folder / USAGE, lines, lambda stream, every: stream.writelines(every)):
         written["usage_jsonl"] = folder / USAGE
     names = [*NAMES.values(), *OF_SGLANG]
     names = [name for name in names if name.startswith(("vllm:", "sglang:"))]
@@ -101,9 +101,9 @@ def write_logs(connection: duckdb.DuckDBPyConnection, cell: str, folder: Path) -
     for nth, (engine,) in enumerate(engines):
         part, key = (f"_{nth}", f"metrics_csv_{nth}") if nth else ("", "metrics_csv")
         path = folder / f"{PREFIX}{part}_timeseries.csv"
-        if _write_csv(path, HEADER, _series(connection, cell, engine)):
+        if _write(path, _series(connection, cell, engine), partial(_csv, HEADER)):
             written[key] = path
-    if _write_csv(folder / GPU, GPU_HEADER, _gpus(connection, cell)):
+    if _write(folder / GPU, _gpus(connection, cell), partial(_csv, GPU_HEADER)):
         written["gpu_util_csv"] = folder / GPU
     return written
 
@@ -131,37 +131,28 @@ def _usage(connection: duckdb.DuckDBPyConnection, cell: str) -> Iterator[dict[st
 def _series(
     connection: duckdb.DuckDBPyConnection, cell: str, engine: str | None
 ) -> Iterator[list[str]]:
-    """Yield one line per sample, with the values read at one time."""
-    before: dict[str, float] = {}
+    """Yield one line per sample that has these series, with the values read at one time."""
+    before: dict[str, float] = {}  # the last totals
     rows = _rows(connection, SERIES_SQL, cell=cell, engine=engine)
     for at, some in groupby(rows, itemgetter("ts_unix")):
         sample = {OF_SGLANG.get(row["name"], row["name"]): row["value"] for row in some}
-        yield from _line(at, sample, before)
-
-
-def _line(
-    at: float, sample: Mapping[str, float | None], before: dict[str, float]
-) -> Iterator[list[str]]:
-    """Yield the cells of a sample; none for one without these series. `before`: the last totals."""
-    if not any(name in sample for name in NAMES.values()):
-        return
-    changes = {column: _change(column, sample, before) for column in HEADER if "delta_" in column}
-    before |= {name: value for name, value in sample.items() if value is not None}
-    hits, queries = changes["delta_hits"], changes["delta_queries"]
-    both = hits is not None and queries is not None
-    changes["delta_miss_tokens"] = max(0.0, (queries or 0) - (hits or 0)) if both else None
-    derived = {"hit_ratio": _share(hits, queries)}
-    derived |= {
-        f"{base}_mean": _share(changes[f"delta_{base}_sum"], changes[f"delta_{base}_count"])
-        for base in HISTOGRAMS
-    }
-    values = changes | derived
-    values |= {
-        column: sample.get(NAMES[column])
-        for column in HEADER
-        if column in NAMES and "delta_" not in column
-    }
-    yield [_iso(at), repr(at), *(_text(values[column]) for column in HEADER[2:])]
+        if sample.keys().isdisjoint(NAMES.values()):
+            continue
+        values = {
+            column: _change(column, sample, before)
+            if "delta_" in column
+            else sample.get(NAMES.get(column, ""))
+            for column in HEADER
+        }
+        before |= {name: value for name, value in sample.items() if value is not None}
+        hits, queries = values["delta_hits"], values["delta_queries"]
+        if hits is not None and queries is not None:
+            values["delta_miss_tokens"] = max(0.0, queries - hits)
+        values["hit_ratio"] = _share(hits, queries)
+        for base in HISTOGRAMS:
+            total, count = values[f"delta_{base}_sum"], values[f"delta_{base}_count"]
+            values[f"{base}_mean"] = _share(total, count)
+        yield [_iso(at), repr(at), *(_text(values[column]) for column in HEADER[2:])]
 
 
 def _change(
@@ -210,59 +201,35 @@ def _rows(
         cursor.close()
 
 
-def _write(path: Path, lines: Iterator[str]) -> bool:
-    """Write the lines; no file for none. Return whether there are some."""
-    first = next(lines, None)
+def _write(
+    path: Path, rows: Iterator[Any], write: Callable[[IO[str], Iterable[Any]], object]
+) -> bool:
+    """Write the rows by `write`; no file for none. Return whether there are some."""
+    first = next(rows, None)
     if first is None:
         path.unlink(missing_ok=True)  # of an earlier export into this folder
         return False
     with replacing(path) as unfinished, unfinished.open("w") as stream:
-        stream.write(first)
-        stream.writelines(lines)
+        write(stream, chain([first], rows))
     return True
 
 
-def _write_csv(path: Path, header: Sequence[str], rows: Iterator[list[str]]) -> bool:
-    first = next(rows, None)
-    every = () if first is None else chain([header, first], rows)
-    return _write(path, map(_csv_line, every))
+def _csv(header: Sequence[str], stream: IO[str], rows: Iterable[list[str]]) -> None:
+    csv.writer(stream, lineterminator="\n").writerows(chain([header], rows))
 
 
-def _csv_line(cells: Sequence[str]) -> str:
-    line = io.StringIO()
-    csv.writer(line, lineterminator="\n").writerow(cells)
-    return line.getvalue()
-
-
-GAUGES = "kv_cache_usage_mean_perc num_requests_running_mean num_requests_waiting_mean".split()
-HITS = "samples_hit sum_hits_tokens sum_queries_tokens hit_ratio".split()
-PREEMPTIONS = (
-    "sum_delta_preemptions",
-    "delta_preemptions_mean_per_interval",
-    "preemptions_per_sec",
-)
-USAGE_FIGURES = (
-    "responses",
-    "sum_cached_tokens",
-    "sum_prompt_tokens",
-    "cached_tokens_ratio_token_weighted",
-    "cached_tokens_ratio_request_avg",
-)
-TRIALS = (
-    "marker_lines_parsed",
-    "trials_completed_in_window",
-    "window_duration_sec",
-    "trials_per_sec",
-    "first_marker_unix",
-    "last_marker_unix",
-)
-STEPS = (
-    "step_complete_lines_parsed",
-    "step_complete_in_window",
-    "window_duration_sec",
-    "steps_per_sec",
-)
+METRICS = "samples_hit sum_hits_tokens sum_queries_tokens hit_ratio".split()
+METRICS += "kv_cache_usage_mean_perc num_requests_running_mean num_requests_waiting_mean".split()
+PREEMPTIONS = "sum_delta_preemptions delta_preemptions_mean_per_interval".split()
+PREEMPTIONS += ["preemptions_per_sec"]
+USAGE_FIGURES = "responses sum_cached_tokens sum_prompt_tokens".split()
+USAGE_FIGURES += ["cached_tokens_ratio_token_weighted", "cached_tokens_ratio_request_avg"]
+TRIALS = "marker_lines_parsed trials_completed_in_window window_duration_sec".split()
+TRIALS += ["trials_per_sec", "first_marker_unix", "last_marker_unix"]
+STEPS = "step_complete_lines_parsed step_complete_in_window window_duration_sec".split()
+STEPS += ["steps_per_sec"]
 Summary = dict[str, Any]
+Window = Mapping[str, Any]
 
 
 @dataclass(frozen=True)
@@ -279,70 +246,58 @@ class RunFiles:
     """Of the times in ISO form; this machine's when None, as theirs."""
 
 
-@dataclass(frozen=True)
-class MeasuredWindow:
-    """One row of `reference_window` and the requested window."""
-
-    start_s: float
-    end_s: float
-    row: Mapping[str, Any]
-
-
 def over(
     connection: duckdb.DuckDBPyConnection, cell: str, start_s: float = 600, end_s: float = 7800
-) -> MeasuredWindow:
-    """ThunderAgent's figures for a cell's window; its default is 10 to 130 minutes after t0."""
+) -> Window:
+    """The row of `reference_window` for a cell's window; its default is 10 to 130 minutes after
+    t0. The window's name is `window`."""
     sql = "select * from reference_window($cell, $start_s, $end_s)"
-    window = {"start_s": float(start_s), "end_s": float(end_s)}
-    (row,) = _rows(connection, sql, cell=cell, **window)
-    return MeasuredWindow(start_s, end_s, row)
+    seconds = {"start_s": float(start_s), "end_s": float(end_s)}
+    (row,) = _rows(connection, sql, cell=cell, **seconds)
+    return {**row, "window": f"{int(start_s)}-{int(end_s)}"}
 
 
-def window_summary(windows: Sequence[MeasuredWindow], files: RunFiles) -> Summary:
+def window_summary(windows: Sequence[Window], files: RunFiles) -> Summary:
     """Return `window_summary.json`; one run's windows share their t0."""
-    t0 = windows[0].row["t0_first_request_unix"]
+    t0 = windows[0]["t0_first_request_unix"]
     if t0 is None:
         return _no_t0(files)
     return {
         "ok": True,
         "t0_first_request_unix": t0,
         "t0_first_request_iso": _local_iso(t0, files),
-        "windows": {f"{int(w.start_s)}-{int(w.end_s)}": _window(w.row, files) for w in windows},
+        "windows": {window["window"]: _window(window, files) for window in windows},
     }
 
 
-def steps_summary(window: MeasuredWindow, files: RunFiles) -> Summary:
+def steps_summary(window: Window, files: RunFiles) -> Summary:
     """Return `steps_summary.json`."""
-    row = window.row
-    if row["t0_unix"] is None:
+    if window["t0_unix"] is None:
         return _no_t0(files)
-    times = _pick(row, ("t0_unix", "t_start_unix", "t_end_unix"))
-    found = row["step_complete_lines_parsed"] > 0
-    steps = _if_available(_pick(row, STEPS), found, files.steps_log)
+    times = _pick(window, ("t0_unix", "t_start_unix", "t_end_unix"))
+    found = window["step_complete_lines_parsed"] > 0
+    steps = _if_available(_pick(window, STEPS), found, files.steps_log)
     return {"ok": True, **times, "steps": steps}
 
 
-def combined_summary(windows: Sequence[MeasuredWindow], files: RunFiles) -> Summary:
+def combined_summary(windows: Sequence[Window], files: RunFiles) -> Summary:
     """Return `combined_summary.json`; its steps are those of the first window."""
     summary = window_summary(windows, files)
-    names = ("t0_first_request_unix", "t0_first_request_iso", "windows")
+    names = ("ok", "t0_first_request_unix", "t0_first_request_iso", "windows")
     paths = {name: getattr(files, name) for name in ("metrics_csv", "usage_jsonl", "gpu_util_csv")}
-    steps = steps_summary(windows[0], files)
-    return {
-        "ok": summary["ok"],
-        **{name: summary.get(name) for name in names},
-        "steps": steps,
-        "paths": paths,
-    }
+    figures = {name: summary.get(name) for name in names}
+    return {**figures, "steps": steps_summary(windows[0], files), "paths": paths}
 
 
 def _window(row: Mapping[str, Any], files: RunFiles) -> Summary:
     start, end = row["window_start_unix"], row["window_end_unix"]
-    metrics: Summary = {"available": True, **_pick(row, (*HITS, *GAUGES))}
-    metrics["latency_means_seconds"] = _pick(row, HISTOGRAMS)
-    metrics["decode_over_e2e_ratio"] = row["decode_over_e2e_ratio"]
-    preemptions = {"samples": row["preemption_samples"], **_pick(row, PREEMPTIONS)}
-    metrics["preemptions"] = preemptions
+    metrics = {
+        "available": True,
+        **_pick(row, METRICS),
+        "latency_means_seconds": _pick(row, HISTOGRAMS),
+        "decode_over_e2e_ratio": row["decode_over_e2e_ratio"],
+        "preemptions": {"samples": row["preemption_samples"], **_pick(row, PREEMPTIONS)},
+    }
     sampled = row["metrics_available"] or files.metrics_csv is not None
     marked = row["marker_lines_parsed"] > 0
     return {

@@ -279,7 +279,7 @@ def test_changes_are_computed_where_nobody_noted_them(
         "insert into tool_runs by name select 'c' as cell_id, 'a' || i as attempt_id, 1 as step, "
         f"{at}(i + 6) as ended_at from range(4) t(i), range(2) u(k)"
     )
-    row = over(connection, "c", 0, 4).row  # second 0 is the first response: at 5 s
+    row = over(connection, "c", 0, 4)  # second 0 is the first response: at 5 s
     figures = [row[name] for name in ("samples_hit", "sum_hits_tokens", "sum_queries_tokens")]
     assert figures == [2, 20 + 8, 50 + 10]
     assert (row["responses"], row["trials_completed_in_window"]) == (4, 3)

@@ -89,26 +89,19 @@ def detect(path: Path) -> str:
     """Detect the format of a file or folder. Raises StoreError with the known ones."""
     if not path.exists():
         raise StoreError(f"{path}: there is no such file or folder")
-    files = [path] if path.is_file() else _some_files(path)
+    below = (file for file in path.rglob("*") if file.is_file())
+    files = [path] if path.is_file() else sorted(islice(below, FILES_LOOKED_AT))
     for format, pattern in NAMES:
         if any(fnmatch(file.name, pattern) for file in files):
             return format
     for format, pattern, content in CONTENTS:
-        for file in files:
-            if fnmatch(file.name, pattern) and re.search(content, _beginning(file), re.DOTALL):
+        for file in (file for file in files if fnmatch(file.name, pattern)):
+            with file.open("rb") as stream:
+                beginning = stream.read(BEGINNING_BYTES).decode(errors="replace")
+            if re.search(content, beginning, re.DOTALL):
                 return format
     known = ", ".join(IMPORTERS)
     raise StoreError(f"{path}: the format was not recognised; name it: {known}")
-
-
-def _some_files(folder: Path) -> list[Path]:
-    found = (file for file in folder.rglob("*") if file.is_file())
-    return sorted(islice(found, FILES_LOOKED_AT))
-
-
-def _beginning(file: Path) -> str:
-    with file.open("rb") as stream:
-        return stream.read(BEGINNING_BYTES).decode(errors="replace")
 
 
 def export(

@@ -22,7 +22,12 @@ from tutti.tasks.exchange.base.chat import (
 )
 from tutti.tasks.exchange.base.fields import Fields, compact, detail_text, readable, records, take
 from tutti.tasks.exchange.base.imported import Cell, ImportedAttempt, ImportedItem, ImportIssue, Row
-from tutti.tasks.exchange.verifiers_traces import PASS_THRESHOLD, RolloutCounts, episode_trials
+from tutti.tasks.exchange.verifiers_traces import (
+    PASS_THRESHOLD,
+    RolloutCounts,
+    episode_trials,
+    error_text,
+)
 
 LIMITS = {
     "max_turns_reached",
@@ -75,6 +80,7 @@ class _Reader:
         task_id = fields.needed("example_id", fields.identity(name))
         cell = self._cell(fields)
         trial = ImportedAttempt(cell, task_id, self.counted.trial(cell, task_id))
+        trial.file, trial.line = fields.file, fields.line
         replies = message_rows(fields, "completion")
         if isinstance(fields.data.get("completion"), str):
             replies[0]["role"] = "assistant"
@@ -90,7 +96,6 @@ class _Reader:
             correct = reward >= self.pass_threshold
             trial.score("reward", reward, correct, answer=answer, detail=detail)
             trial.scores += fields.inner("metrics").score_rows()
-        trial.file, trial.line = fields.file, fields.line
         return trial
 
     def _cell(self, fields: Fields) -> Cell:
@@ -107,7 +112,9 @@ class _Reader:
 
 
 def _outcome(fields: Fields) -> Row:
-    stop, error = fields.text("stop_condition"), _error_text(fields)
+    stop, error = fields.text("stop_condition"), fields.get("error")
+    if error is not None and not isinstance(error, str):  # of later versions
+        error = error_text(fields.text("error.error"), fields.text("error.message"))
     started = fields.epoch("timing.start_time") or fields.epoch("timing.generation.start")
     ended = fields.epoch("timing.scoring.end") or fields.epoch("timing.generation.end")
     working = fields.amount("timing.generation.duration")
@@ -132,15 +139,6 @@ def _outcome(fields: Fields) -> Row:
     )
 
 
-def _error_text(fields: Fields) -> str | None:
-    """The text of an error: verifiers first wrote errors as text, later as objects."""
-    error = fields.get("error")
-    if error is None or isinstance(error, str):
-        return error
-    parts = [fields.text("error.error"), fields.text("error.message")]
-    return ": ".join(part for part in parts if part) or "unknown"
-
-
 def _calls(fields: Fields, replies: list[Row]) -> list[Row]:
     """One call per step of the trajectory; without one, per message of the assistant."""
     steps = list(fields.each("trajectory"))
@@ -155,14 +153,12 @@ def _calls(fields: Fields, replies: list[Row]) -> list[Row]:
             finish_reason=step.text("response.message.finish_reason"),
             params=params(step.get("extras.sampling_args")),
         )
-    if not steps:
-        for _ in (row for row in replies if row["role"] == "assistant"):
+    for row in () if steps else replies:
+        if row["role"] == "assistant":
             add_call(calls)
     spans = list(fields.each("timing.model.spans"))
-    if len(spans) == len(calls):
-        for call, span in zip(calls, spans, strict=True):
-            sent = span.epoch("start")
-            latency_s = span.amount("duration")
-            call |= compact(sent_at=sent, admitted_at=sent, latency_s=latency_s)
-            call |= compact(ended_at=span.epoch("end"))
+    for call, span in zip(calls, spans, strict=True) if len(spans) == len(calls) else ():
+        sent, ended = span.epoch("start"), span.epoch("end")
+        latency_s = span.amount("duration")
+        call |= compact(sent_at=sent, admitted_at=sent, ended_at=ended, latency_s=latency_s)
     return calls

@@ -123,7 +123,25 @@ def _calls(trace: Fields, nodes: list[Fields], messages: list[Row]) -> list[Row]
     given = list(trace.each("calls"))
     calls: list[Row] = []
     for call in given:
-        row, place = add_call(calls, **_call(call)), call.count("node")
+        sent, ended = call.epoch("time.start"), call.epoch("time.end")
+        if sent and ended and ended < sent:
+            call.problem("time.end", "is before the start")
+            ended = None
+        row = add_call(
+            calls,
+            status="error" if "error" in call else "ok",
+            model=call.text("model"),
+            endpoint=call.text("endpoint"),
+            sent_at=sent,
+            admitted_at=sent,
+            ended_at=ended,
+            latency_s=seconds(sent, ended),
+            finish_reason=call.text("finish_reason"),
+            http_status=call.count("error.status_code"),
+            params=params(call.get("sampling")),
+            **_usage(call.inner("usage")),
+        )
+        place = call.count("node")
         if place is not None and place >= len(nodes):
             call.wrong("node", f"one of the {len(nodes)} nodes")
         elif place is not None:
@@ -131,37 +149,14 @@ def _calls(trace: Fields, nodes: list[Fields], messages: list[Row]) -> list[Row]
             messages[place]["call_id"] = row["call_id"]
     for place, node in enumerate(() if given else nodes):
         if node.flag("sampled"):
-            finish = node.text("finish_reason")
-            row = add_call(
-                calls, finish_reason=finish, **_usage(node.inner("usage")), **_tokens(node)
-            )
+            sampled = {"finish_reason": node.text("finish_reason"), **_tokens(node)}
+            row = add_call(calls, **sampled, **_usage(node.inner("usage")))
             messages[place]["call_id"] = row["call_id"]
     # Tokens of judges; verifiers stores nothing else of their calls.
-    judge: Row = {"step": 0, "role": "judge", "status": "ok"}
-    return calls + [
-        {"call_id": f"judge-{number}"} | judge | _usage(usage)
-        for number, usage in enumerate(trace.each("extra_usage"), 1)
-    ]
-
-
-def _call(call: Fields) -> Row:
-    sent, ended = call.epoch("time.start"), call.epoch("time.end")
-    if sent and ended and ended < sent:
-        call.problem("time.end", "is before the start")
-        ended = None
-    return compact(
-        status="error" if "error" in call else "ok",
-        model=call.text("model"),
-        endpoint=call.text("endpoint"),
-        sent_at=sent,
-        admitted_at=sent,
-        ended_at=ended,
-        latency_s=seconds(sent, ended),
-        finish_reason=call.text("finish_reason"),
-        http_status=call.count("error.status_code"),
-        params=params(call.get("sampling")),
-        **_usage(call.inner("usage")),
-    )
+    for number, usage in enumerate(trace.each("extra_usage"), 1):
+        judge = {"call_id": f"judge-{number}", "step": 0, "role": "judge", "status": "ok"}
+        calls.append(judge | _usage(usage))
+    return calls
 
 
 def _usage(usage: Fields) -> Row:
@@ -175,7 +170,7 @@ def _usage(usage: Fields) -> Row:
 
 
 def _tokens(node: Fields) -> Row:
-    """Return the model's sampled tokens: a node's tokens begin with those of the chat template."""
+    """The model's sampled tokens: a node's tokens begin with those of the chat template."""
     mask, tokens = node.array("mask"), node.array("token_ids")
     if len(mask) != len(tokens):
         node.problem("mask", f"{len(mask)} values for {len(tokens)} tokens")
@@ -213,10 +208,12 @@ def _status(trace: Fields, stop: str | None, error: str | None) -> str:
 
 def _last_error(fields: Fields) -> str | None:
     errors = list(fields.each("errors"))
-    if not errors:
-        return None
-    parts = [errors[-1].text("type"), errors[-1].text("message")]
-    return ": ".join(part for part in parts if part) or "unknown"
+    return error_text(errors[-1].text("type"), errors[-1].text("message")) if errors else None
+
+
+def error_text(*parts: str | None) -> str:
+    """The text of an error from its kind and its message."""
+    return ": ".join(filter(None, parts)) or "unknown"
 
 
 def _score(trace: Fields, trial: ImportedAttempt) -> None:

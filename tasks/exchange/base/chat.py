@@ -65,20 +65,19 @@ def tool_calls(fields: Fields) -> list[Row]:
             fields.problem(f"{where}.name", "a tool call without its tool's name is left out")
             continue
         id = call.identity("id") if data.get("id") != "" else None
-        rows.append({"id": id, "name": tool, "arguments": _arguments(function)})
+        rows.append({"id": id, "name": tool, "arguments": function.text_or_json("arguments")})
     return rows
-
-
-def _arguments(fields: Fields) -> str | None:
-    value = fields.data.get("arguments")
-    return value if isinstance(value, str) else fields.json("arguments")
 
 
 def _item_row(fields: Fields) -> Row:
     kind = fields.text("type")
     if kind == "function_call":
         tool = fields.needed("name", fields.identity("name"))
-        call = {"id": fields.identity("call_id"), "name": tool, "arguments": _arguments(fields)}
+        call = {
+            "id": fields.identity("call_id"),
+            "name": tool,
+            "arguments": fields.text_or_json("arguments"),
+        }
         return {"role": "assistant", "content": None, "tool_calls": [call]}
     if kind == "function_call_output":
         row: Row = {"role": "tool", "content": content(fields, "output")}

@@ -208,8 +208,8 @@ class Fields:
         return []
 
     def each(self, name: str, needed: str = "") -> Iterator["Fields"]:
-        """Yield the objects of the list `name`; other members are reported and skipped. If `needed`
-        is given, such as "a message", another member refuses the record."""
+        """The objects of the list `name`; other members are reported and skipped. If `needed` is
+        given, such as "a message", another member refuses the record."""
         for place, member in enumerate(self.array(name)):
             if isinstance(member, dict):
                 yield self.part(f"{name}.{place}", member)
@@ -235,6 +235,11 @@ class Fields:
         """The value as JSON text."""
         value = self.get(name)
         return None if value is None else json_text(value)
+
+    def text_or_json(self, name: str) -> str | None:
+        """The value if it is text, else the value as JSON text."""
+        value = self.get(name)
+        return value if isinstance(value, str) else self.json(name)
 
 
 def compact(**values: Any) -> dict[str, Any]:

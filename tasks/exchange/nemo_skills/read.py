@@ -221,7 +221,6 @@ def _outcome(fields: Fields, trial: ImportedAttempt) -> Row:
     error = fields.text("error")
     last = trial.calls[-1].get("finish_reason") if trial.calls else None
     status = "limit" if error == CONTEXT_ERROR or last in CUT_SHORT else "ok"
-    answer = fields.get("predicted_answer")
     return (
         foreign_error(error)
         | _figures(fields)
@@ -229,7 +228,7 @@ def _outcome(fields: Fields, trial: ImportedAttempt) -> Row:
             status="infra_error" if error and error != CONTEXT_ERROR else status,
             stop_reason=error or last,
             tool_calls=fields.count("num_tool_calls"),
-            answer=answer if isinstance(answer, str) else fields.json("predicted_answer"),
+            answer=fields.text_or_json("predicted_answer"),
         )
     )
 

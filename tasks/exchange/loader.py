@@ -61,7 +61,7 @@ def enter_cells(
     connection: sa.Connection, format: str, cells: Mapping[str, tuple[str, Cell]]
 ) -> None:
     """Enter sweeps, cells and their parents; existing ones are not changed."""
-    for cell_id, (sweep_id, cell) in sorted(cells.items(), key=lambda item: item[0]):
+    for cell_id, (sweep_id, cell) in sorted(cells.items(), key=itemgetter(0)):
         source = {"run": cell.run, "benchmark": cell.benchmark}
         task_set_id = artifact_id("task_set", {"format": format, **source})
         model_id = artifact_id("model", {"name": cell.model})
@@ -187,7 +187,7 @@ class LogPositions:
 
 
 def _after(table: str, rows: list[Row], skipped: int, records: int) -> list[Row]:
-    """Return the rows of all but the first `skipped` of `records` records."""
+    """The rows of all but the first `skipped` of `records` records."""
     if skipped in (0, records):
         return [] if skipped else rows
     if len(rows) % records:

@@ -66,7 +66,15 @@ def _read(
     )
     targets: dict[str, str | None] = dict(answers.fetchall())
     for attempt_id in ids:
-        trial = _trial(heads[attempt_id][0], sweep_names)
+        head = heads[attempt_id][0]
+        sweep_id = head["sweep_id"]
+        detail = {"cell_id": head["cell_id"], "sweep_id": sweep_id}
+        if sweep_id in sweep_names:
+            detail["sweep"] = sweep_names[sweep_id]
+        cell = Cell(run=sweep_id, **{name: head[name] for name in POINT}, detail=detail)
+        outcome = {n: v for n, v in head.items() if v is not None and n not in POINT + PLACES}
+        trial = ImportedAttempt(cell, head["task_id"], head["trial"], head["attempt"], outcome)
+        trial.origin = attempt_id
         for name, grouped in tables.items():
             rows = [_plain(row, attempt_id) for row in grouped.get(attempt_id, [])]
             setattr(trial, name, rows)
@@ -78,11 +86,7 @@ def _read(
 
 
 def _grouped(
-    connection: duckdb.DuckDBPyConnection,
-    table: str,
-    ids: list[str],
-    cells: list[str],
-    order: str,
+    connection: duckdb.DuckDBPyConnection, table: str, ids: list[str], cells: list[str], order: str
 ) -> dict[str, list[Row]]:
     columns = ", ".join(TABLES[table].names)
     # Parts of the first schema have messages and scores without a cell.
@@ -96,22 +100,6 @@ def _grouped(
     for row in result.to_pylist():
         grouped.setdefault(row["attempt_id"], []).append(row)
     return grouped
-
-
-def _trial(head: Row, sweep_names: dict[str, str]) -> ImportedAttempt:
-    sweep_id = head["sweep_id"]
-    detail = {"cell_id": head["cell_id"], "sweep_id": sweep_id}
-    if sweep_id in sweep_names:
-        detail["sweep"] = sweep_names[sweep_id]
-    cell = Cell(run=sweep_id, **{name: head[name] for name in POINT}, detail=detail)
-    outcome = {
-        name: value
-        for name, value in head.items()
-        if value is not None and name not in POINT and name not in PLACES
-    }
-    trial = ImportedAttempt(cell, head["task_id"], head["trial"], head["attempt"], outcome)
-    trial.origin = head["attempt_id"]
-    return trial
 
 
 def _plain(row: Row, attempt_id: str) -> Row:

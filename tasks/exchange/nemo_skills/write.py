@@ -300,7 +300,11 @@ def _row(trial: ImportedAttempt, chosen: _CellRows) -> Row:
     judged = [score for score in trial.scores if score.get("correct") is not None]
     score = max(judged, key=lambda each: each.get("scored_at") or EARLIEST, default={})
     if score.get("scorer") in JUDGES:
-        row |= {"judgement": _judgement(score, bool(value)), "judge_correct": value}
+        judgement = f"Judgement: {'Yes' if value else 'No'}"
+        if score["scorer"] == BY_LETTER:
+            verdict = json.loads(score.get("detail") or "{}").get("verdict")
+            judgement = LETTERS.get(verdict, LETTERS["correct" if value else "incorrect"])
+        row |= {"judgement": judgement, "judge_correct": value}
     else:
         row["symbolic_correct"] = value
     reasons = [
@@ -326,13 +330,6 @@ def _row(trial: ImportedAttempt, chosen: _CellRows) -> Row:
         num_generated_tokens=outcome.get("completion_tokens"),
         error="context_window_exceeded" if outcome.get("stop_reason") == "context" else None,
     )
-
-
-def _judgement(score: Row, is_correct: bool) -> str:
-    if score.get("scorer") != BY_LETTER:
-        return f"Judgement: {'Yes' if is_correct else 'No'}"
-    verdict = json.loads(score.get("detail") or "{}").get("verdict")
-    return LETTERS.get(verdict, LETTERS["correct" if is_correct else "incorrect"])
 
 
 def _expected(target: str | None) -> str | None:

@@ -241,8 +241,7 @@ def _pairs(text: str) -> dict[str, str]:
 def _attempts_of_marks(source: SourceRun) -> Iterator[ImportedAttempt]:
     seen: Counter[str] = Counter()
     for mark in source.marks:
-        task_id = mark.pairs.get("task_id")
-        if task_id is None:
+        if (task_id := mark.pairs.get("task_id")) is None:
             continue  # it counts as a trial, but of no task
         outcome = _outcome(mark.pairs.get("status"), mark.pairs.get("correct") == "True", True)
         outcome["ended_at"] = mark.at
@@ -269,9 +268,7 @@ def _attempt(result: Fields, source: SourceRun) -> ImportedAttempt:
     messages = _turns(result, "all_message_responses")
     answer = None
     for turn in sorted(messages.keys() | responses.keys()):
-        message = messages.get(turn)
-        given = responses.get(turn)
-        replies = [r for r in given if isinstance(r, dict)] if isinstance(given, list) else []
+        message, replies = messages.get(turn), _dicts(responses.get(turn))
         _add_turn(trial, turn, message if isinstance(message, dict) else {}, replies)
         answer = next((r.get("pred") for r in replies if r.get("tool") == "answer"), answer)
     ended_at = {mark.pairs.get("task_id"): mark.at for mark in source.marks}.get(task_id)
@@ -301,16 +298,18 @@ def _turns(result: Fields, name: str) -> dict[int, Any]:
     return turns
 
 
+def _dicts(value: Any) -> list[Row]:
+    return [one for one in value if isinstance(one, dict)] if isinstance(value, list) else []
+
+
 def _add_turn(trial: ImportedAttempt, turn: int, message: Row, replies: list[Row]) -> None:
-    given = message.get("tool_calls")
-    requests = [c for c in given if isinstance(c, dict)] if isinstance(given, list) else []
     calls = [
         {
             "id": f"turn_{turn}_{place}",
             "name": str(call.get("tool_name")),
             "arguments": json_text(call.get("tool_arguments")),
         }
-        for place, call in enumerate(requests)
+        for place, call in enumerate(_dicts(message.get("tool_calls")))
     ]
     content = message.get("content")
     reply_row = {"role": "assistant", "content": None if content is None else str(content)}

@@ -248,27 +248,26 @@ async def _call(client: Client, deployment: Deployment, name: str, suite: Suite)
         async with asyncio.timeout(WAIT_S):
             await model.complete([QUESTION], (), 0)
     except ContextExceeded:
-        return  # it has answered; whether the tasks fit is each attempt's to find out
-    except TimeoutError as error:
-        raise EngineFailed(_words(name, f"did not answer within {WAIT_S:.0f} s")) from error
-    except ModelCallFailed as error:
-        if error.status not in BUSY:
+        return  # it has answered; whether the tasks fit is decided by each attempt
+    except (TimeoutError, ModelCallFailed) as error:
+        what = f"did not answer within {WAIT_S:.0f} s"
+        if isinstance(error, ModelCallFailed):
+            if error.status in BUSY:
+                return
             again = f" and {TRIES - 1} tries after it" if error.status in RETRY.tries else ""
-            raise EngineFailed(_words(name, f"failed its first call{again}: {error}")) from error
+            what = f"failed its first call{again}: {error}"
+        raise EngineFailed(
+            f"models.{name} {what}\nNothing was measured on it. Correct its entry, its key or its "
+            f"server (`tutti models --check` tests it), then run the same command again."
+        ) from error
     finally:
         with contextlib.suppress(ModelCallFailed):  # its lease at the gateway ends by itself
             await model.release()
 
 
-def _words(name: str, what: str) -> str:
-    return (
-        f"models.{name} {what}\nNothing was measured on it. Correct its entry, its key or its "
-        f"server (`tutti models --check` tests it), then run the same command again."
-    )
-
-
-def _replicas_of(engine: Engine | ExternalEndpoint, count: int, catalog: Catalog) -> list[Engine]:
-    """The model's further engines besides `engine`. Raises RegistryError for an endpoint."""
+def _replicas_of(engine: Served, count: int, catalog: Catalog) -> list[Engine]:
+    """Return the further engines of the model besides `engine`. Raises RegistryError for an
+    external endpoint."""
     if isinstance(engine, Engine) and engine.trained_by is None:
         count = engine_count(engine.model, count)  # a training changes the weights of one engine
     if count == 1:
@@ -283,9 +282,10 @@ def _replicas_of(engine: Engine | ExternalEndpoint, count: int, catalog: Catalog
 
 def _engines_of(
     models: Mapping[str, Model], catalog: Catalog, trained_by: Mapping[str, str]
-) -> tuple[list[Engine | ExternalEndpoint], dict[str, ServedModel]]:
-    """The models' engines and endpoints, each once, in order; and each model with its address."""
-    engines: dict[str, Engine | ExternalEndpoint] = {}
+) -> tuple[list[Served], dict[str, ServedModel]]:
+    """Return the engines and endpoints of the models, each once, in their order; and each model
+    with its address."""
+    engines: dict[str, Served] = {}
     served = {}
     for name, model in models.items():
         made = engine_of(name, model, catalog, trained_by.get(name))

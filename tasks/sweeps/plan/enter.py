@@ -15,9 +15,11 @@ import sqlalchemy as sa
 
 from tutti.storage import Catalog
 from tutti.storage import catalog as cat
-from tutti.tasks.sweeps.plan.missing import IDS_AT_ONCE, EndReason, is_finished
-from tutti.tasks.sweeps.plan.plan import Cell, Plan
+from tutti.tasks.sweeps.plan.missing import EndReason, any_of, is_finished
+from tutti.tasks.sweeps.plan.plan import Plan
 from tutti.tasks.sweeps.spec import policy_in
+
+PLANNED = "planned"
 
 
 def enter_plan(plan: Plan, catalog: Catalog) -> None:
@@ -31,13 +33,38 @@ def enter_plan(plan: Plan, catalog: Catalog) -> None:
         known = _known(connection, cat.cells.c.cell_id, ids)
         _rename(connection, plan)
         rows = [
-            _row(plan, cell, position)
+            {
+                "cell_id": cell.cell_id,
+                "sweep_id": plan.sweep_id,
+                "benchmark": plan.suite.benchmark_name,
+                "model": plan.config.model_name,
+                "policy": cell.policy,
+                "concurrency": cell.concurrency,
+                "repeat": cell.repeat,
+                "position": position,
+                "task_set_id": plan.config.task_set.task_set_id,
+                "index_id": plan.config.index_id or "",
+                "engine_id": plan.config.engine_id,
+                "samples": len(cell.samples),
+                "status": PLANNED,
+            }
             for position, cell in enumerate(plan.cells)
             if cell.cell_id not in known
         ]
         _insert(connection, cat.cells, rows)
         bare = _without_samples(connection, ids)
-        samples = [row for cell in plan.cells if cell.cell_id in bare for row in _sample_rows(cell)]
+        samples = [
+            {
+                "sample_id": sample.sample_id,
+                "cell_id": cell.cell_id,
+                "task_id": sample.task.task_id,
+                "trial": sample.trial,
+                "position": position,
+            }
+            for cell in plan.cells
+            if cell.cell_id in bare
+            for position, sample in enumerate(cell.samples)
+        ]
         _insert(connection, cat.samples, samples)
         supersede(plan, connection)
         _complete_finished(plan, connection)
@@ -50,8 +77,7 @@ def _rename(connection: sa.Connection, plan: Plan) -> None:
     cells, model = cat.cells.c, plan.config.model_name
     for label in {cell.policy for cell in plan.cells}:
         ids = [cell.cell_id for cell in plan.cells if cell.policy == label]
-        for start in range(0, len(ids), IDS_AT_ONCE):
-            some = cells.cell_id.in_(ids[start : start + IDS_AT_ONCE])
+        for some in any_of(cells.cell_id, ids):
             other = sa.or_(cells.model != model, cells.policy != label)
             change = sa.update(cat.cells).where(some, other)
             connection.execute(change.values(model=model, policy=label))
@@ -62,8 +88,7 @@ def _without_samples(connection: sa.Connection, ids: Sequence[str]) -> set[str]:
     cells, samples = cat.cells.c, cat.samples.c
     entered = sa.exists().where(samples.cell_id == cells.cell_id)
     bare: set[str] = set()
-    for start in range(0, len(ids), IDS_AT_ONCE):
-        some = cells.cell_id.in_(ids[start : start + IDS_AT_ONCE])
+    for some in any_of(cells.cell_id, ids):
         bare |= set(connection.execute(sa.select(cells.cell_id).where(some, ~entered)).scalars())
         removed = sa.update(cat.cells).where(some, cells.status == cat.EXPIRED)
         times = {"started_at": None, "ended_at": None}
@@ -115,51 +140,16 @@ def _enter_artifacts(plan: Plan, connection: sa.Connection) -> None:
 
 def _known(connection: sa.Connection, column: "sa.Column[str]", ids: Sequence[str]) -> set[str]:
     """Return those of `ids` that `column` contains."""
-    found: set[str] = set()
-    for start in range(0, len(ids), IDS_AT_ONCE):
-        query = sa.select(column).where(column.in_(ids[start : start + IDS_AT_ONCE]))
-        found |= set(connection.execute(query).scalars())
-    return found
+    return {
+        each
+        for some in any_of(column, ids)
+        for each in connection.execute(sa.select(column).where(some)).scalars()
+    }
 
 
 def _insert(connection: sa.Connection, table: sa.Table, rows: list[dict[str, Any]]) -> None:
     if rows:
         connection.execute(sa.insert(table), rows)
-
-
-def _sample_rows(cell: Cell) -> list[dict[str, Any]]:
-    return [
-        {
-            "sample_id": sample.sample_id,
-            "cell_id": cell.cell_id,
-            "task_id": sample.task.task_id,
-            "trial": sample.trial,
-            "position": position,
-        }
-        for position, sample in enumerate(cell.samples)
-    ]
-
-
-def _row(plan: Plan, cell: Cell, position: int) -> dict[str, Any]:
-    return {
-        "cell_id": cell.cell_id,
-        "sweep_id": plan.sweep_id,
-        "benchmark": plan.suite.benchmark_name,
-        "model": plan.config.model_name,
-        "policy": cell.policy,
-        "concurrency": cell.concurrency,
-        "repeat": cell.repeat,
-        "position": position,
-        "task_set_id": plan.config.task_set.task_set_id,
-        "index_id": plan.config.index_id or "",
-        "engine_id": plan.config.engine_id,
-        "samples": len(cell.samples),
-        "status": PLANNED,
-    }
-
-
-PLANNED = "planned"
-POINT = ("benchmark", "model", "policy", "concurrency", "repeat")
 
 
 def supersede(plan: "Plan", connection: sa.Connection) -> None:
@@ -169,14 +159,12 @@ def supersede(plan: "Plan", connection: sa.Connection) -> None:
     A plan has all current cells of its policies at its levels, under any label; a probe does not
     touch the suite's other policies.
     """
-    cells, config = cat.cells.c, plan.config
-    # Before entries' names were recorded, the name was the served one.
-    served = sa.and_(cells.model == config.served_name, cells.engine_id == config.engine_id)
+    cells = cat.cells.c
     found = connection.execute(
-        sa.select(cells.cell_id, cells.status, cells.reason_code, *map(_column, POINT))
+        sa.select(cat.cells)
         .where(cells.sweep_id == plan.sweep_id)
         .where(cells.benchmark == plan.suite.benchmark_name)
-        .where(sa.or_(cells.model == config.model_name, served))
+        .where(cells.model == plan.config.model_name)
     ).mappings()
     points = {(cell.scheduling.name, cell.concurrency, cell.repeat) for cell in plan.cells}
     suite = plan.whole or plan.suite
@@ -193,10 +181,6 @@ def supersede(plan: "Plan", connection: sa.Connection) -> None:
         elif row["cell_id"] not in named and point in points and is_current:
             old += [] if row["policy"] in others else [row["cell_id"]]
     _set(connection, old, cat.SUPERSEDED)
-
-
-def _column(name: str) -> "sa.Column[str]":
-    return cat.cells.c[name]
 
 
 def _set(connection: sa.Connection, ids: Sequence[str], status: str) -> None:

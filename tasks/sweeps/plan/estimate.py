@@ -7,7 +7,7 @@ estimate states.
 """
 
 import math
-from collections.abc import Iterable, Mapping, Sequence, Set
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -20,14 +20,14 @@ from tutti.storage import Catalog, open_catalog, query
 from tutti.storage import catalog as cat
 from tutti.tasks.agents.commands import shipped_harness
 from tutti.tasks.retrieval import read_manifest
-from tutti.tasks.scoring import GRADED, SCORERS
+from tutti.tasks.scoring import SCORERS
 from tutti.tasks.scoring.statistics import expected_sd, minimum_detectable
 from tutti.tasks.serving.engines import engine_lines
 from tutti.tasks.serving.metering import find_price, read_price_book
 from tutti.tasks.serving.registry import Model, pick_models
 from tutti.tasks.sweeps.plan.deployment import Deployment
 from tutti.tasks.sweeps.plan.library import SearchService, find_index, named_index
-from tutti.tasks.sweeps.plan.missing import IDS_AT_ONCE, finished_counts, missing_cells
+from tutti.tasks.sweeps.plan.missing import any_of, finished_counts, missing_cells
 from tutti.tasks.sweeps.plan.plan import Cell, Plan, plan_of, sandbox_alarm
 from tutti.tasks.sweeps.plan.roles import other_models
 from tutti.tasks.sweeps.plan.task_set import TaskSet
@@ -35,8 +35,6 @@ from tutti.tasks.sweeps.spec import Suite, SuiteError
 from tutti.tasks.synthesis import find_made
 
 Decision = Literal["reuse", "re-score", "run"]
-Point = tuple[str, int, int]
-"""Policy, concurrency and repeat of a cell."""
 PAST = """
 select c.policy, c.concurrency, count(*) as n,
        if(count(*) = count(a.cost_usd), avg(a.cost_usd), null) as cost_usd,
@@ -49,9 +47,7 @@ from attempts a join cells c using (cell_id)
         from attempts where status != 'cancelled' and stop_reason is distinct from 'worker_lost'
         group by cell_id, run_id)
     group by cell_id) s on s.cell_id = a.cell_id
-where c.benchmark = $benchmark and a.status != 'cancelled'
-  -- Before entries' names were recorded, the name was the served one.
-  and (c.model = $model or (c.model = $served and c.engine_id = $engine))
+where c.benchmark = $benchmark and c.model = $model and a.status != 'cancelled'
 group by c.cell_id, c.policy, c.concurrency
 """
 SCORED = """
@@ -83,12 +79,12 @@ class CellEstimate:
     cell: Cell
     decision: Decision
     reason: str
-    missing: int
+    missing: int = 0
     """Samples that would run."""
-    seconds: float | None
-    """None where no past cell tells."""
-    cost_usd: float | None
-    basis: str
+    seconds: float | None = None
+    """None where there is no past cell."""
+    cost_usd: float | None = None
+    basis: str = ""
     """What the estimate is from."""
     unscored: int = 0
     """Samples that are finished and have no score, because the scorer failed."""
@@ -139,35 +135,53 @@ class PlanEstimate:
     @property
     def detectable_words(self) -> str:
         """The measure and its figures as text; empty if there are none."""
-        return detectable_words(self.measure, self.expected, self.detectable)
+        if self.detectable is None:
+            return ""
+        if self.detectable > 1:
+            return "so few tasks would show no difference between two cells"
+        at = "an assumed 50 %" if self.expected is None else f"{self.expected:.0%} as before"
+        return (
+            f"two cells show a difference of {100 * self.detectable:.1f} points or more with a "
+            f"chance of 80 % (paired by task, {self.measure} {at})"
+        )
 
 
 def outlook_of(plan: Plan, catalog: Catalog) -> PlanEstimate:
     """Return the estimate of a plan."""
+    ids = [cell.cell_id for cell in plan.cells]
     past = _past(plan, catalog)
-    lost = _lost(plan, catalog)
-    stale = _stale(plan, catalog, lost)
-    begun, elsewise = _begun(plan, catalog), _elsewise(plan, catalog)
+    lost = {row["cell_id"]: row["n"] for row in query(LOST, catalog.home, {"cells": ids})}
+    stale, unbegun = _stale(plan, catalog, lost), _unbegun(plan, catalog)
     finished = finished_counts(catalog, plan.cells)
     missing = {cell.cell_id for cell in missing_cells(plan, catalog)}
-    cells = tuple(
-        replace(
-            _cell(cell, finished[cell.cell_id], _unbegun(cell, begun, elsewise), stale, past),
-            unscored=lost.get(cell.cell_id, 0),
-        )
-        if cell.cell_id in missing or finished[cell.cell_id] == len(cell.samples)
-        else CellEstimate(cell, "reuse", "it ended early, as the suite asks", 0, None, None, "")
-        for cell in plan.cells
-    )
-    expected = _expected(past)
-    return PlanEstimate(plan, cells, _measure(plan, catalog), expected, _detectable(plan, expected))
+    cells = []
+    for cell in plan.cells:
+        cell_id, done, n = cell.cell_id, finished[cell.cell_id], len(cell.samples)
+        estimate = CellEstimate(cell, "reuse", "all samples are finished")
+        if cell_id in missing:
+            some = f"{done} of {n} samples are finished" if done else "no sample is finished"
+            reason = unbegun.get(cell_id, some)
+            estimate = CellEstimate(cell, "run", reason, n - done, *_like(cell, n - done, past))
+        elif done < n:
+            estimate = CellEstimate(cell, "reuse", "it ended early, as the suite asks")
+        elif cell_id in stale:
+            estimate = CellEstimate(cell, "re-score", stale[cell_id])
+        cells.append(replace(estimate, unscored=lost.get(cell_id, 0)))
+    return _with_cells(plan, tuple(cells), past)
+
+
+def _with_cells(
+    plan: Plan, cells: tuple[CellEstimate, ...], past: Sequence[Mapping[str, Any]]
+) -> PlanEstimate:
+    scores = [row["score"] for row in past if row["score"] is not None]
+    expected, headline = median(scores) if scores else None, plan.config.task_set.benchmark.headline
+    measure = "accuracy" if headline is None else headline.measure
+    return PlanEstimate(plan, cells, measure, expected, _detectable(plan, expected))
 
 
 def _past(plan: Plan, catalog: Catalog) -> list[dict[str, Any]]:
     """Return past cells of the plan's benchmark and model."""
-    config = plan.config
-    of = {"benchmark": plan.suite.benchmark_name, "model": config.model_name}
-    of |= {"served": config.served_name, "engine": config.engine_id}
+    of = {"benchmark": plan.suite.benchmark_name, "model": plan.config.model_name}
     return query(PAST, catalog.home, of)
 
 
@@ -199,8 +213,7 @@ class UnpricedModels(NamedTuple):
 def unpriced_models(plan: Plan) -> UnpricedModels:
     """Return the models of a plan without a price. Raises PriceError for an invalid price file."""
     suite, config = plan.suite, plan.config
-    served = [*config.roles.experts.values()]
-    own = {one.name: one.model for one in served}
+    own = {one.name: one.model for one in config.roles.experts.values()}
     if config.model is not None:
         own[suite.model] = config.model
     roles = (config.roles.judge, config.roles.user)
@@ -216,11 +229,8 @@ def unpriced_line(plan: Plan, limits_usd: bool = False) -> str:
     invalid price file.
     """
     suite = plan.suite
-    asked = {
-        "budget.usd": suite.budget.usd is not None or limits_usd,
-        "limits.attempt_usd": suite.limits.attempt_usd is not None,
-    }
-    limits = [name for name, is_asked in asked.items() if is_asked]
+    limits = ["budget.usd"] if suite.budget.usd is not None or limits_usd else []
+    limits += ["limits.attempt_usd"] if suite.limits.attempt_usd is not None else []
     unpriced = unpriced_models(plan) if limits else UnpricedModels([], [])
     if not (names := sorted({*unpriced.own, *unpriced.aside})):
         return ""
@@ -265,35 +275,7 @@ def detectable_line(plan: Plan, catalog: Catalog) -> str:
     models = () if plan.whole is None else plan.whole.models
     if len({(cell.policy, cell.concurrency) for cell in plan.cells}) < 2 and len(models) < 2:
         return ""
-    expected = _expected(_past(plan, catalog))
-    return detectable_words(_measure(plan, catalog), expected, _detectable(plan, expected))
-
-
-def detectable_words(measure: str, expected: float | None, detectable: float | None) -> str:
-    """Format a `PlanEstimate`'s measure and figures; empty if it has none."""
-    if detectable is None:
-        return ""
-    if detectable > 1:
-        return "so few tasks would show no difference between two cells"
-    at = "an assumed 50 %" if expected is None else f"{expected:.0%} as before"
-    return (
-        f"two cells show a difference of {100 * detectable:.1f} points or more with a "
-        f"chance of 80 % (paired by task, {measure} {at})"
-    )
-
-
-def _measure(plan: Plan, catalog: Catalog) -> str:
-    """Return the headline of the plan's task set, as in the view `headlines`."""
-    artifact = catalog.artifact(plan.config.task_set.task_set_id) or {"detail": {}}
-    detail: Mapping[str, Any] = artifact["detail"] or {}
-    # Task sets of before headlines were recorded have the name of their scorer alone.
-    by_scorer = "mean score" if detail.get("scorer") in GRADED else "accuracy"
-    return str(detail.get("headline", {}).get("measure", by_scorer))
-
-
-def _expected(past: Sequence[Mapping[str, Any]]) -> float | None:
-    known = [row["score"] for row in past if row["score"] is not None]
-    return median(known) if known else None
+    return _with_cells(plan, (), _past(plan, catalog)).detectable_words
 
 
 def _detectable(plan: Plan, before: float | None) -> float | None:
@@ -308,73 +290,46 @@ def _detectable(plan: Plan, before: float | None) -> float | None:
     return minimum_detectable(tasks, expected_sd(expected, len(fewest.samples) // tasks))
 
 
-def _cell(
-    cell: Cell,
-    finished: int,
-    unbegun: str | None,
-    stale: Mapping[str, str],
-    past: Sequence[Mapping[str, Any]],
-) -> CellEstimate:
-    missing = len(cell.samples) - finished
-    if not missing and cell.cell_id in stale:
-        return CellEstimate(cell, "re-score", stale[cell.cell_id], 0, None, None, "")
-    if not missing:
-        return CellEstimate(cell, "reuse", "all samples are finished", 0, None, None, "")
-    some = f"{finished} of {len(cell.samples)} samples are finished"
-    reason = unbegun or (some if finished else "no sample is finished")
-    like, basis = _like(cell, past)
-    if not like:
-        return CellEstimate(cell, "run", reason, missing, None, None, basis)
-    seconds = median(row["seconds"] / row["n"] for row in like) * missing
-    costs = [row["cost_usd"] for row in like if row["cost_usd"] is not None]
-    cost = median(costs) * missing if costs else None
-    return CellEstimate(cell, "run", reason, missing, seconds, cost, basis)
-
-
-def _unbegun(cell: Cell, begun: Set[str], elsewise: Set[Point]) -> str | None:
-    """Return why a cell has no attempt; None if it has one."""
-    if cell.cell_id in begun:
-        return None
-    if (cell.policy, cell.concurrency, cell.repeat) in elsewise:
-        return "was run with other settings, or by an earlier tutti"
-    return "was never run"
-
-
-def _like(cell: Cell, past: Sequence[Mapping[str, Any]]) -> tuple[Sequence[Mapping[str, Any]], str]:
-    """Return the most similar past cells of this one, and a description of them."""
+def _like(
+    cell: Cell, missing: int, past: Sequence[Mapping[str, Any]]
+) -> tuple[float | None, float | None, str]:
+    """Return seconds and USD of the missing samples by the most similar past cells, and a
+    description of those."""
     timed = [row for row in past if row["seconds"]]
     if not timed:
-        return [], "no past cell of this benchmark and model"
+        return None, None, "no past cell of this benchmark and model"
     same = [row for row in timed if row["concurrency"] == cell.concurrency]
     own = [row for row in same if row["policy"] == cell.policy]
-    if own:
-        return own, f"{len(own)} past"
     if same:
-        return same, f"{len(same)} past of other policies"
-    nearest = min(
-        {row["concurrency"] for row in timed},
-        key=lambda there: abs(math.log(there / cell.concurrency)),
-    )
-    return [row for row in timed if row["concurrency"] == nearest], f"past at {nearest}"
+        like, basis = (own, "past") if own else (same, "past of other policies")
+        basis = f"{len(like)} {basis}"
+    else:
+        levels = {row["concurrency"] for row in timed}
+        nearest = min(levels, key=lambda level: abs(math.log(level / cell.concurrency)))
+        like, basis = [row for row in timed if row["concurrency"] == nearest], f"past at {nearest}"
+    costs = [row["cost_usd"] for row in like if row["cost_usd"] is not None]
+    seconds = median(row["seconds"] / row["n"] for row in like)
+    return seconds * missing, median(costs) * missing if costs else None, basis
 
 
-def _begun(plan: Plan, catalog: Catalog) -> set[str]:
-    """Return the cells that have an attempt."""
-    states, found = cat.attempt_states, set()
-    ids = [cell.cell_id for cell in plan.cells]
-    for start in range(0, len(ids), IDS_AT_ONCE):
-        some = states.c.cell_id.in_(ids[start : start + IDS_AT_ONCE])
-        query = sa.select(states.c.cell_id).where(some).distinct()
-        found |= {row["cell_id"] for row in catalog.rows(query)}
-    return found
-
-
-def _elsewise(plan: Plan, catalog: Catalog) -> set[Point]:
-    """Return points that a sweep of the plan's name measured with other settings."""
+def _unbegun(plan: Plan, catalog: Catalog) -> dict[str, str]:
+    """Return for each cell without an attempt the reason that it has none."""
+    ids, states = [cell.cell_id for cell in plan.cells], cat.attempt_states.c
+    begun = {
+        row["cell_id"]
+        for some in any_of(states.cell_id, ids)
+        for row in catalog.rows(sa.select(states.cell_id).where(some).distinct())
+    }
     wanted: dict[str, Any] = {"sweep": plan.suite.name, "benchmark": plan.suite.benchmark_name}
-    wanted |= {"model": plan.config.model_name, "cells": [cell.cell_id for cell in plan.cells]}
-    found = query(ELSEWISE, catalog.home, wanted)
-    return {(row["policy"], row["concurrency"], row["repeat"]) for row in found}
+    wanted |= {"model": plan.config.model_name, "cells": ids}
+    elsewise = {tuple(row.values()) for row in query(ELSEWISE, catalog.home, wanted)}
+    return {
+        cell.cell_id: "was run with other settings, or by an earlier tutti"
+        if (cell.policy, cell.concurrency, cell.repeat) in elsewise
+        else "was never run"
+        for cell in plan.cells
+        if cell.cell_id not in begun
+    }
 
 
 def _stale(plan: Plan, catalog: Catalog, lost: Mapping[str, int]) -> dict[str, str]:
@@ -383,29 +338,19 @@ def _stale(plan: Plan, catalog: Catalog, lost: Mapping[str, int]) -> dict[str, s
     benchmark = plan.config.task_set.benchmark
     if not benchmark.is_scored or shipped_harness(plan.suite.command) is not None:
         return {}
-    scorer = benchmark.scoring
+    scorer, judge = benchmark.scoring, plan.suite.roles.judge
     if scorer == SCORERS["imported"]:
         return {}
-    wanted: dict[str, Any] = {"cells": [cell.cell_id for cell in plan.cells]}
-    asks_judge = scorer.needs == "judge" and plan.suite.roles.judge is not None
     verb = f"tutti score {plan.suite.name}"
-    by = f" --judge {plan.suite.roles.judge}" if asks_judge else ""
-    reasons = {
-        cell_id: f"{_samples(n)} lost to the scorer: `{verb} --lost{by}`"
-        for cell_id, n in lost.items()
-    }
+    by = f" --judge {judge}" if scorer.needs == "judge" and judge is not None else ""
+    wanted: dict[str, Any] = {"cells": [cell.cell_id for cell in plan.cells]}
     wanted |= {"scorer": scorer.name, "version": scorer.version}
     reason = f"not scored by {scorer.name} {scorer.version}: `{verb}{by}`"
+    reasons = {
+        cell_id: f"samples lost to the scorer: {n}: `{verb} --lost{by}`"
+        for cell_id, n in lost.items()
+    }
     return reasons | {row["cell_id"]: reason for row in query(SCORED, catalog.home, wanted)}
-
-
-def _lost(plan: Plan, catalog: Catalog) -> dict[str, int]:
-    wanted = {"cells": [cell.cell_id for cell in plan.cells]}
-    return {row["cell_id"]: row["n"] for row in query(LOST, catalog.home, wanted)}
-
-
-def _samples(n: int) -> str:
-    return "1 sample was" if n == 1 else f"{n} samples were"
 
 
 def _sum(values: Iterable[float | None]) -> float | None:

@@ -6,7 +6,7 @@ compared with those of the suite (`EndReason.asked_by`); the text is for people.
 """
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -75,6 +75,12 @@ class EndReason:
 IDS_AT_ONCE = 500  # bound variables of one statement
 
 
+def any_of(column: "sa.ColumnElement[str]", ids: Sequence[str]) -> Iterator[sa.ColumnElement[bool]]:
+    """Yield the conditions, one for each statement, that `column` is one of `ids`."""
+    for start in range(0, len(ids), IDS_AT_ONCE):
+        yield column.in_(ids[start : start + IDS_AT_ONCE])
+
+
 def finished_samples(catalog: Catalog, cell: Cell) -> set[str]:
     """Return ids of the cell's samples that have an attempt whose outcome is the model's own."""
     states = cat.attempt_states
@@ -86,9 +92,8 @@ def finished_counts(catalog: Catalog, cells: Sequence[Cell]) -> dict[str, int]:
     """Return the number of such samples by cell id of `cells`, in one query for a whole sweep."""
     states, ids = cat.attempt_states, [cell.cell_id for cell in cells]
     counts = dict.fromkeys(ids, 0)
-    for start in range(0, len(ids), IDS_AT_ONCE):
-        some = states.c.cell_id.in_(ids[start : start + IDS_AT_ONCE])
-        n = sa.func.count(sa.distinct(states.c.sample_id)).label("n")
+    n = sa.func.count(sa.distinct(states.c.sample_id)).label("n")
+    for some in any_of(states.c.cell_id, ids):
         query = sa.select(states.c.cell_id, n).where(some, is_finished())
         for row in catalog.rows(query.group_by(states.c.cell_id)):
             counts[row["cell_id"]] = row["n"]

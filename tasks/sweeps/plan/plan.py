@@ -76,15 +76,6 @@ def sweep_content(suite: Suite, config: CellConfig) -> dict[str, Any]:
     return content | {"loop": LOOP_VERSION, "model": config.served_name, "tasks": tasks}
 
 
-def sweep_id_of(suite: Suite, config: CellConfig) -> str:
-    """Return the id of a sweep of one benchmark and one model.
-
-    The axes are not in it: a level or a repeat that is added later adds cells to the same sweep.
-    """
-    content = sweep_content(suite, config) | {"sweep": suite.name}
-    return artifact_id("sweep", content, config.parents)
-
-
 def grid_id_of(suite: Suite) -> str | None:
     """The id that the parts of a grid share; None for a suite of one benchmark and one model.
 
@@ -139,7 +130,7 @@ class CellIds:
     def __init__(self, suite: Suite, config: CellConfig, grid_id: str | None) -> None:
         """`grid_id` is that of the grid of which the suite is a part."""
         self._suite, self._parents = suite, config.parents
-        # A grid's cells are no other sweep's.
+        # A grid's cells belong to no other sweep.
         self._content = sweep_content(suite, config) | {"sweep": grid_id or suite.name}
         self._settings = {
             name: value.content if name == "load" else value
@@ -148,17 +139,18 @@ class CellIds:
         if config.engines(suite) > 1:
             self._settings["engines"] = config.engines(suite)
 
+    @property
+    def sweep_id(self) -> str:
+        """The id of the sweep of one benchmark and one model. The axes are not in it: a level or a
+        repeat that is added later adds cells to the same sweep."""
+        return artifact_id("sweep", self._content, self._parents)
+
     def of(self, policy: Policy, concurrency: int, repeat: int, trials: int) -> str:
         """Return the id of one point of the grid."""
         point = policy.content | {"concurrency": concurrency, "repeat": repeat}
         if trials != self._suite.samples_of_each:
             point["trials"] = trials
         return artifact_id("cell", self._content | point | self._settings, self._parents)
-
-
-def sample_id_of(cell_id: str, task_id: str, trial: int) -> str:
-    """Return the id of one task at one trial of a cell."""
-    return artifact_id("sample", [cell_id, task_id, trial])
 
 
 @dataclass(frozen=True)
@@ -224,17 +216,19 @@ def plan_of(suite: Suite, config: CellConfig, whole: Suite | None = None) -> Pla
     ids, policies, cells = CellIds(suite, config, grid_id), suite.each_policy, []
     labels, first = _labels(suite, whole), suite.repetition.first_trial
     for label, concurrency, repeat, block in _run_order(suite):
-        trials = _trials(suite, concurrency, len(order))
+        # Enough that each session has its share.
+        needed = -(-suite.repetition.min_samples_per_session * concurrency // max(len(order), 1))
+        trials = max(suite.samples_of_each, needed)
         cell_id = ids.of(policies[label], concurrency, repeat, trials)
         samples = tuple(
-            Sample(sample_id_of(cell_id, each.task_id, trial), each, trial)
+            Sample(artifact_id("sample", [cell_id, each.task_id, trial]), each, trial)
             for trial in range(first, first + trials)
             for each in order
         )
         cell = Cell(cell_id, labels[label], policies[label], concurrency, repeat, block, samples)
         suite.load.due_times(concurrency, len(samples), cell.seed)  # a trace too short is said now
         cells.append(cell)
-    return Plan(grid_id or sweep_id_of(suite, config), suite, config, tuple(cells), whole)
+    return Plan(grid_id or ids.sweep_id, suite, config, tuple(cells), whole)
 
 
 def _labels(suite: Suite, whole: Suite | None) -> dict[str, str]:
@@ -255,20 +249,13 @@ def _run_order(suite: Suite) -> Iterator[tuple[str, int, int, int]]:
                 Random(f"{suite.tasks.seed}/{repeat}/{concurrency}").shuffle(policies)
             elif (place + repeat) % 2:
                 policies.reverse()
-            if (
-                suite.stopping.stop_when_decided is not None
-            ):  # the others are compared with its cell
+            if suite.stopping.stop_when_decided is not None:
+                # The others are compared with the first one's cell.
                 policies.sort(key=lambda policy: policy != suite.first_policy)
             block = repeat * len(suite.concurrency) + place
             yield from ((policy, concurrency, repeat, block) for policy in policies)
             if suite.repetition.repeat_baseline and repeat == 0:
                 yield suite.first_policy, concurrency, A_A, block
-
-
-def _trials(suite: Suite, concurrency: int, tasks: int) -> int:
-    """Return the samples of each task in a cell, enough that each session has its share."""
-    needed = -(-suite.repetition.min_samples_per_session * concurrency // max(tasks, 1))
-    return max(suite.samples_of_each, needed)
 
 
 def runs_programs(plan: Plan) -> bool:

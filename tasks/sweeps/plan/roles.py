@@ -66,35 +66,32 @@ def other_models(suite: Suite) -> list[str]:
 
     Raises SuiteError, also for an agent's file.
     """
-    experts = _experts(suite, _agent(suite)).values()
-    named = (suite.roles.judge, suite.roles.user, *experts)
+    _, experts = _agent(suite)
+    named = (suite.roles.judge, suite.roles.user, *experts.values())
     return sorted({name for name in named if name is not None})
 
 
 def roles_of(suite: Suite, served: Mapping[str, ServedModel]) -> Roles:
     """Return the roles of `suite`, whose models are `served` by their names in the registry."""
-    named, file = suite.roles, _agent(suite)
+    named, (file, experts) = suite.roles, _agent(suite)
     return Roles(
         judge=None if named.judge is None else served[named.judge],
         user=None if named.user is None else served[named.user],
         agent=file,
-        experts={named: served[name] for named, name in _experts(suite, file).items()},
+        experts={own: served[name] for own, name in experts.items()},
     )
 
 
-def _agent(suite: Suite) -> AgentFile | None:
+def _agent(suite: Suite) -> tuple[AgentFile | None, dict[str, str]]:
+    """Return the agent's file, and the registry's name of each model that the file names."""
     try:
-        return None if suite.roles.agent is None else read_agent(suite.roles.agent)
+        file = None if suite.roles.agent is None else read_agent(suite.roles.agent)
     except AgentFileError as error:
         raise SuiteError(f"roles.agent: {error}") from error
-
-
-def _experts(suite: Suite, file: AgentFile | None) -> dict[str, str]:
-    """Return for each model that the agent's file names its name in the registry."""
     names = sorted(file.models) if file is not None else []
     if unknown := sorted(suite.roles.experts.keys() - set(names)):
         raise SuiteError(
             f"roles.experts: {', '.join(unknown)}: the agent's file names "
             f"{', '.join(names) or 'none'}"
         )
-    return {name: suite.roles.experts.get(name, name) for name in names}
+    return file, {name: suite.roles.experts.get(name, name) for name in names}

@@ -7,7 +7,6 @@ benchmark, or of a harness that tutti ships for it, are checked before anything 
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 import orjson
 
@@ -75,10 +74,10 @@ def select_tasks(suite: Suite) -> tuple[Benchmark, Prompt, list[Task]]:
 
     Raises BenchmarkError (no such data, a bad row, a bad selection), SuiteError if none fits.
     """
-    asked = parse_benchmark(suite.benchmark)
+    choice = parse_benchmark(suite.benchmark)
     data = suite.data
     benchmark = open_named(suite.benchmark, data)
-    source = Source(asked.path or data.source, data.split, asked.revision)
+    source = Source(choice.path or data.source, data.split, choice.revision)
     tasks = select(benchmark.load(source), suite.limit, data.ids, data.where)
     if not tasks:
         raise SuiteError(f"{benchmark.name}: no task fits the selection")
@@ -95,11 +94,30 @@ def enter_task_set(suite: Suite, catalog: Catalog) -> TaskSet:
     made = _task_set(benchmark, prompt, tasks)
     task_set_id = made.task_set_id
     if catalog.artifact(task_set_id) is None:
-        rows = [_row(made, each) | {"split": suite.data.split or "test"} for each in made.tasks]
+        rows = [
+            {
+                "task_set_id": task_set_id,
+                "task_id": task.task_id,
+                "family": benchmark.name,
+                "question": asked if isinstance(asked, str) else orjson.dumps(asked).decode(),
+                "answer": orjson.dumps(dict(task.target)).decode(),
+                "slots": orjson.dumps({"id": task.key, **task.attributes}).decode(),
+                "sources": [],
+                "status": "accepted",
+                "reason": "",
+                "gated_at": cat.now(),
+                "split": suite.data.split or "test",
+            }
+            for task in made.tasks
+            for asked in (task.messages[-1].get("content"),)
+        ]
         commit(catalog, {"tasks": rows})
         detail = {"benchmark": benchmark.name, "prompt": prompt.name, "accepted": len(tasks)}
         detail |= {"request": None, "licence": benchmark.licence, "scorer": benchmark.scorer}
-        detail |= _reported(benchmark)
+        if benchmark.headline is not None:
+            detail |= {"headline": benchmark.headline.detail()}
+        if benchmark.subsets is not None:
+            detail |= {"subsets": benchmark.subsets}
         if benchmark.own_scorer not in (None, UNSCORED):
             assert benchmark.file is not None, f"{benchmark.name}: its scorer is in a file"
             # `tutti score` finds the scorer there, from any folder.
@@ -109,35 +127,9 @@ def enter_task_set(suite: Suite, catalog: Catalog) -> TaskSet:
     return made
 
 
-def _reported(benchmark: Benchmark) -> dict[str, Any]:
-    """The fields of a benchmark for reports; none if only the share of right answers counts."""
-    found: dict[str, Any] = {}
-    if benchmark.headline is not None:
-        found["headline"] = benchmark.headline.detail()
-    if benchmark.subsets is not None:
-        found["subsets"] = benchmark.subsets
-    return found
-
-
 def _task_set(benchmark: Benchmark, prompt: Prompt, selected: Sequence[Task]) -> TaskSet:
     """Return the task set. Raises BadPrompt."""
     tasks = tuple(replace(each, messages=tuple(prompt.render(each))) for each in selected)
-    said = [[each.task_id, content_hash(list(each.messages))] for each in tasks]
-    task_set_id = artifact_id("task_set", [benchmark.name, benchmark.scorer, said])
+    contents = [[each.task_id, content_hash(list(each.messages))] for each in tasks]
+    task_set_id = artifact_id("task_set", [benchmark.name, benchmark.scorer, contents])
     return TaskSet(task_set_id, benchmark, tasks)
-
-
-def _row(made: TaskSet, task: Task) -> dict[str, Any]:
-    asked = task.messages[-1].get("content")
-    return {
-        "task_set_id": made.task_set_id,
-        "task_id": task.task_id,
-        "family": made.benchmark.name,
-        "question": asked if isinstance(asked, str) else orjson.dumps(asked).decode(),
-        "answer": orjson.dumps(dict(task.target)).decode(),
-        "slots": orjson.dumps({"id": task.key, **task.attributes}).decode(),
-        "sources": [],
-        "status": "accepted",
-        "reason": "",
-        "gated_at": cat.now(),
-    }

@@ -82,9 +82,7 @@ async def test_what_the_scorer_failed_on_is_scored_later_and_counts(
     assert sweep.sql(COUNTS) == [(4, 4, 1.0)]
     (cell,) = outlook_of(plan, sweep.catalog).cells
     assert (cell.decision, cell.missing, cell.unscored) == ("re-score", 0, 2)
-    assert (
-        cell.reason == f"2 samples were lost to the scorer: `tutti score {plan.suite.name} --lost`"
-    )
+    assert cell.reason == f"samples lost to the scorer: 2: `tutti score {plan.suite.name} --lost`"
     found = await rescore(plan.sweep_id, sweep.catalog, ScoringRequest(lost=True))
     assert (found.scored, set(found.failed.values())) == (0, {"out of order"})
     assert sweep.sql(COUNTS) == [(4, 4, 1.0)], "a failed attempt to score is no score"

@@ -1,11 +1,13 @@
 """Tests of a sweep's plan from the store: decisions, reasons, time and cost."""
 
+from dataclasses import replace
+
 import pytest
 
 from tests.sweeps.conftest import SUITE, Sweep, plan_of
 from tutti.tasks.scoring import SCORERS
 from tutti.tasks.scoring.rules.short_answer import Exact
-from tutti.tasks.sweeps.plan.estimate import detectable_line, detectable_words, outlook_of
+from tutti.tasks.sweeps.plan.estimate import PlanEstimate, detectable_line, outlook_of
 
 GRID = SUITE.model_copy(update={"concurrency": (2, 4), "policies": ("passthrough", "cap")})
 
@@ -80,7 +82,7 @@ async def test_the_line_before_a_run_says_what_the_plan_does(sweep: Sweep) -> No
     found = outlook_of(plan, sweep.catalog)
     assert found.detectable is not None
     line = detectable_line(plan, sweep.catalog)
-    assert line == detectable_words("accuracy", None, found.detectable)
+    assert line == found.detectable_words
     assert f"{100 * found.detectable:.1f} points" in line and "an assumed 50 %" in line
     cell = sweep.enter(plan)
     await sweep.run(plan, cell)
@@ -93,20 +95,11 @@ async def test_the_line_before_a_run_says_what_the_plan_does(sweep: Sweep) -> No
 async def test_the_estimate_names_the_headline_measure(sweep: Sweep) -> None:
     """For a benchmark with partially correct answers it is not accuracy."""
     plan = plan_of(GRID)
-    declared = {"headline": {"measure": "mean score"}, "scorer": "exact"}
-    sweep.catalog.enter_artifact(plan.config.task_set.task_set_id, declared, [])
+    task_set = plan.config.task_set
+    graded = replace(task_set, benchmark=replace(task_set.benchmark, scorer="rubric"))
+    plan = replace(plan, config=replace(plan.config, task_set=graded))
     assert outlook_of(plan, sweep.catalog).measure == "mean score"
     assert "mean score an assumed 50 %" in detectable_line(plan, sweep.catalog)
-
-
-@pytest.mark.parametrize("scorer", ["rubric", "reward", "pairwise", "exact", "sql"])
-async def test_an_old_task_sets_measure_is_the_views(sweep: Sweep, scorer: str) -> None:
-    """Such a task set has only the name of its scorer, from before headlines were recorded."""
-    plan = plan_of(GRID)
-    sweep.catalog.enter_artifact(plan.config.task_set.task_set_id, {"scorer": scorer}, [])
-    sweep.enter(plan)
-    measures = sweep.sql("select distinct measure from headlines")
-    assert measures == [(outlook_of(plan, sweep.catalog).measure,)]
 
 
 async def test_more_tasks_and_trials_show_smaller_differences(sweep: Sweep) -> None:
@@ -122,11 +115,9 @@ async def test_more_tasks_and_trials_show_smaller_differences(sweep: Sweep) -> N
 
 def test_too_few_tasks_are_said_to_be() -> None:
     """A difference above 1 is impossible."""
-    assert (
-        detectable_words("accuracy", 0.5, 1.4)
-        == "so few tasks would show no difference between two cells"
-    )
-    assert detectable_words("accuracy", None, None) == ""
+    found = PlanEstimate(plan_of(GRID), (), "accuracy", 0.5, 1.4)
+    assert found.detectable_words == "so few tasks would show no difference between two cells"
+    assert replace(found, detectable=None).detectable_words == ""
 
 
 async def test_an_outlook_is_short_when_it_is_shown(sweep: Sweep) -> None:

@@ -17,7 +17,7 @@ from tutti.storage import connect
 from tutti.tasks.sweeps.analysis.arena import answers_of
 from tutti.tasks.sweeps.analysis.compare import Side
 from tutti.tasks.sweeps.analysis.rescore import ScoringRequest, rescore
-from tutti.tasks.sweeps.plan.plan import Plan, plan_of, sweep_id_of
+from tutti.tasks.sweeps.plan.plan import CellIds, Plan, plan_of
 from tutti.tasks.sweeps.plan.task_set import enter_task_set
 from tutti.tasks.sweeps.spec import Suite
 
@@ -137,7 +137,7 @@ def test_the_setting_is_in_the_sweeps_id_and_its_default_is_not() -> None:
     """`off` in a YAML file is read as false."""
     plain = config_of([])
     ids = [
-        sweep_id_of(Suite.model_validate({"sampling": sampling}), plain)
+        CellIds(Suite.model_validate({"sampling": sampling}), plain, None).sweep_id
         for sampling in ({}, {"reasoning": "auto"}, {"reasoning": False}, {"reasoning": "</think>"})
     ]
     assert ids[0] == ids[1] and len(set(ids)) == 3

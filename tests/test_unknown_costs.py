@@ -120,7 +120,7 @@ def test_imports_and_figures(calls: list[CallCost]) -> None:
     for metric in ("cost_usd", "cost_per_solved"):
         figure = FIGURES[metric](sampled)
         assert figure.value == (None if unknown(calls) else pytest.approx(USD))
-        assert figure.low is None or not unknown(calls)
+        assert figure.interval is None or not unknown(calls)
 
 
 @given(CALLS, st.booleans())

@@ -18,7 +18,6 @@ from tutti.tasks.scoring.statistics import (
     MOST_LOST,
     Finding,
     Interval,
-    Verdict,
     compare_paired,
     judge,
     minimum_detectable,
@@ -222,7 +221,8 @@ def compare_sides(
             changes = [f"{axis} {a[axis]} -> {b[axis]}" for axis in compared]
             where = ", ".join(filter(None, [named(key), *changes]))
             pairs.append(Pair(where, first.name, tuple(cells), second.name, tuple(of_b[key])))
-    return _judged(_paired(_sides(connection, pairs), pairs, metric), metric, margin)
+    sides = _sides(connection, pairs)
+    return _judged([_pair_up(pair, sides, metric) for pair in pairs], metric, margin)
 
 
 def compare_pairs(
@@ -234,7 +234,7 @@ def compare_pairs(
     """
     compared, sides = [], _sides(connection, pairs)
     for metric in metrics:
-        paired = [each for each in _paired(sides, pairs, metric) if each.a]
+        paired = [each for pair in pairs if (each := _pair_up(pair, sides, metric)).a]
         values = (value for each in paired for group in (*each.a, *each.b) for value in group)
         if not METRICS[metric].relative or any(values):
             compared += _judged(paired, metric, MARGIN)
@@ -320,12 +320,9 @@ def _sides(connection: "DuckDBPyConnection", pairs: Sequence[Pair]) -> Sides:
     return {side: sampled(connection, side) for side in sides}
 
 
-def _paired(sides: Sides, pairs: Sequence[Pair], metric: str) -> list[_Paired]:
-    return [_pair_up(pair, sides[pair.cells_a], sides[pair.cells_b], metric) for pair in pairs]
-
-
-def _pair_up(pair: Pair, first: SampledTasks, second: SampledTasks, name: str) -> _Paired:
-    metric, pair_sides = METRICS[name], (first, second)
+def _pair_up(pair: Pair, sides: Sides, name: str) -> _Paired:
+    first, second = pair_sides = sides[pair.cells_a], sides[pair.cells_b]
+    metric = METRICS[name]
     row = CellComparison(
         **vars(pair),
         metric=name,
@@ -353,9 +350,14 @@ def _judged(paired: Sequence[_Paired], metric: str, margin: float) -> list[CellC
     wide = simultaneous_confidence(max(1, len(paired)))
     measured = [_measured(each, METRICS[metric].relative == "sums", wide) for each in paired]
     verdicts = judge([finding for _, finding in measured], margin, METRICS[metric].higher_is_better)
-    return [
-        _with_verdict(row, verdict) for (row, _), verdict in zip(measured, verdicts, strict=True)
-    ]
+    judged = []
+    for (row, _), verdict in zip(measured, verdicts, strict=True):
+        word, reason = verdict.word, verdict.reason if row.n else row.reason
+        if row.lost_share > MOST_LOST:
+            share = f"{row.lost_share:.0%} of a side's samples"
+            word, reason = "inconclusive", f"{share} were lost to infrastructure or a scorer"
+        judged.append(replace(row, p_holm=verdict.p_holm, verdict=word, reason=reason))
+    return judged
 
 
 def _measured(paired: _Paired, by_sums: bool, wide: float) -> tuple[CellComparison, Finding]:
@@ -390,14 +392,6 @@ def _measured(paired: _Paired, by_sums: bool, wide: float) -> tuple[CellComparis
         else None,
     )
     return row, Finding(difference, interval, wide_interval, found.p)
-
-
-def _with_verdict(row: CellComparison, verdict: Verdict) -> CellComparison:
-    word, reason = verdict.word, verdict.reason if row.n else row.reason
-    if row.lost_share > MOST_LOST:
-        word = "inconclusive"
-        reason = f"{row.lost_share:.0%} of a side's samples were lost to infrastructure or a scorer"
-    return replace(row, p_holm=verdict.p_holm, verdict=word, reason=reason)
 
 
 def unknown_words(column: str, samples: int) -> str:

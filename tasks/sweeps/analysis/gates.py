@@ -105,16 +105,10 @@ class Outcome:
 
 class _Figure(NamedTuple):
     value: float | None = None
-    low: float | None = None
-    high: float | None = None
+    interval: statistics.Interval | None = None
     n: int = 0
     lacks: str = "too little was measured for an interval, or too much lost to infrastructure"
     """Why there is no interval, if there is none."""
-
-
-def _figure(value: float | None, interval: statistics.Interval | None, n: int) -> _Figure:
-    low, high = interval or (None, None)
-    return _Figure(value, low, high, n)
 
 
 def check_gates(
@@ -193,7 +187,7 @@ def _bounded(connection: "DuckDBPyConnection", gate: Gate, sweep: Side) -> list[
 
 
 def _judged_bound(gate: Gate, where: str, figure: _Figure, cells: Sequence[str]) -> Outcome:
-    low, high = figure.low, figure.high
+    low, high = figure.interval or (None, None)
     bound = gate.at_least if gate.at_least is not None else gate.at_most
     assert bound is not None, "a gate without margin has a bound"
     status: Status = "inconclusive"
@@ -230,10 +224,11 @@ def _rates_against(
     outcomes = []
     for key in (key for key in of_a if key in of_b):
         a, b = (points.get(side[key][0], _Figure()) for side in (of_a, of_b))
-        ends_a, ends_b, change, value = both(a.low, a.high), both(b.low, b.high), None, None
+        change, value = None, None
         if a.value and b.value:
             value = b.value / a.value - 1
-            change = ends_a and ends_b and less_one(ratio(b.value, ends_b, a.value, ends_a))
+            if a.interval and b.interval:
+                change = less_one(ratio(b.value, b.interval, a.value, a.interval))
         verdict = _word(gate, change)
         status, reason = _margin_status(gate, change, verdict)
         low, high = change or (None, None)
@@ -279,7 +274,7 @@ def _points(connection: "DuckDBPyConnection", gate: Gate, side: Side) -> dict[st
         value, ends = point.rate, point.rate_interval
         if gate.metric != "steps_per_min":
             value, ends = point.latency, point.latency_interval
-        figures |= dict.fromkeys(point.cell_ids, _figure(value, ends, point.steps))
+        figures |= dict.fromkeys(point.cell_ids, _Figure(value, ends, point.steps))
     return figures
 
 
@@ -287,7 +282,8 @@ def accuracy_of(
     connection: "DuckDBPyConnection", cells: Sequence[str]
 ) -> tuple[float | None, float | None, float | None]:
     """The score of cells, repeats together, and the ends of its interval as gates judge it."""
-    return _score(sampled(connection, cells))[:3]
+    score = _score(sampled(connection, cells))
+    return score.value, *(score.interval or (None, None))
 
 
 def _score(samples: SampledTasks) -> _Figure:
@@ -296,7 +292,7 @@ def _score(samples: SampledTasks) -> _Figure:
         return _Figure()
     mean = statistics.mean_interval(list(tasks.values()))
     is_known = samples.lost <= statistics.MOST_LOST * (samples.lost + len(samples.rows))
-    return _figure(mean.value, both(mean.low, mean.high) if is_known else None, mean.n)
+    return _Figure(mean.value, both(mean.low, mean.high) if is_known else None, mean.n)
 
 
 def _mean_of(column: str, samples: SampledTasks) -> _Figure:
@@ -305,7 +301,7 @@ def _mean_of(column: str, samples: SampledTasks) -> _Figure:
     means = [sum(values) / len(values) for values in samples.by_task(column).values()]
     if not means:
         return _Figure()
-    return _figure(statistics.spread(means).mean, statistics.bootstrap_mean(means), len(means))
+    return _Figure(statistics.spread(means).mean, statistics.bootstrap_mean(means), len(means))
 
 
 def _cost_per_solved(samples: SampledTasks) -> _Figure:
@@ -317,13 +313,13 @@ def _cost_per_solved(samples: SampledTasks) -> _Figure:
     per = statistics.ratio_of_sums(
         [sum(each) for each in cost.values()], [sum(solved[t]) for t in cost]
     )
-    return _figure(per.value, both(per.low, per.high), per.n)
+    return _Figure(per.value, both(per.low, per.high), per.n)
 
 
 def _infra_share(samples: SampledTasks) -> _Figure:
     n = samples.lost + len(samples.rows)
     share = samples.lost / n if n else None
-    return _figure(share, statistics.wilson(samples.lost, n), n)
+    return _Figure(share, statistics.wilson(samples.lost, n), n)
 
 
 FIGURES: Mapping[str, Callable[[SampledTasks], _Figure]] = {

@@ -338,7 +338,6 @@ def sandbox_for(scorers: Iterable[scoring.Scorer]) -> Sandbox | None:
     return Sandbox(level_for_models()) if needed else None
 
 
-IMPORTED = "imported"
 INSTEAD = {
     "tau2": 'to have tau2 score dialogues again, measure with `harness.command: "{tau2} --save '
     "FOLDER\"` and run `tau2 evaluate-trajs FOLDER`; `--scorer tool_calls` compares the agent's "
@@ -359,35 +358,30 @@ def came_with(catalog: Catalog, sweep_id: str) -> dict[str, str]:
     task_sets = sa.select(cells.c.task_set_id).where(cells.c.sweep_id == sweep_id).distinct()
     for row in catalog.rows(task_sets):
         artifact = catalog.artifact(row["task_set_id"])
-        if artifact is not None and (why := _why(artifact["detail"], spec)) is not None:
-            reasons[row["task_set_id"]] = why
+        detail = {} if artifact is None else artifact["detail"]
+        name = str(detail.get("benchmark", ""))
+        harness = shipped_harness(command_of(name, spec))
+        if "imported" in detail:
+            reasons[row["task_set_id"]] = (
+                f"these scores were imported ({detail['imported']}), without the tasks' targets, "
+                "and stay as they are; `--labels` compares them with people's"
+            )
+        elif artifact is not None and harness is not None:
+            reasons[row["task_set_id"]] = (
+                f"{name}: the package of {harness.name} scored the attempts when they were made, "
+                f"and its scores stay as they are; {INSTEAD[harness.name]}"
+            )
+        elif detail.get("scorer") == "imported":
+            reasons[row["task_set_id"]] = (
+                f"{name}: the harness scored its attempts itself, and its scores stay as they are"
+            )
     return reasons
-
-
-def _why(detail: Mapping[str, Any], spec: Mapping[str, Any]) -> str | None:
-    """None where tutti's scorer made the scores."""
-    if "imported" in detail:
-        return (
-            f"these scores were imported ({detail['imported']}), without the tasks' targets, and "
-            "stay as they are; `--labels` compares them with people's"
-        )
-    name = str(detail.get("benchmark", ""))
-    harness = shipped_harness(command_of(name, spec))
-    if harness is not None:
-        return (
-            f"{name}: the package of {harness.name} scored the attempts when they were made, and "
-            f"its scores stay as they are; {INSTEAD[harness.name]}"
-        )
-    if detail.get("scorer") == IMPORTED:
-        return f"{name}: the harness scored its attempts itself, and its scores stay as they are"
-    return None
 
 
 def command_of(benchmark: str, spec: Mapping[str, Any]) -> str | None:
     """The command that made the attempts at a benchmark of the suite; None: tutti's agent."""
-    given = (spec.get("harness") or {}).get("command") or spec.get("command")
-    own = BENCHMARKS[benchmark].command if benchmark in BENCHMARKS else None
-    return given if isinstance(given, str) else own
+    command: str | None = (spec.get("harness") or {}).get("command")
+    return command or (BENCHMARKS[benchmark].command if benchmark in BENCHMARKS else None)
 
 
 COMPARE_STATES = frozenset({"dialogue", "state"})

@@ -16,8 +16,9 @@ from tests.sweeps.run.test_by_bfcl import run_bfcl
 from tests.sweeps.run.test_by_shipped import plan_of as tau2_plan
 from tests.sweeps.run.test_by_shipped import players as players
 from tutti.storage import Catalog
+from tutti.tasks.benchmarks import BENCHMARKS
 from tutti.tasks.exchange.loader import load
-from tutti.tasks.sweeps.analysis.rescore import ScoringRequest, _why, rescore
+from tutti.tasks.sweeps.analysis.rescore import ScoringRequest, command_of, rescore
 from tutti.tasks.sweeps.plan.estimate import outlook_of
 from tutti.tasks.sweeps.plan.plan import Plan
 from tutti.tasks.sweeps.plan.plan import plan_of as make_plan
@@ -123,11 +124,8 @@ def test_of_a_grid_the_others_are_scored(catalog: Catalog, monkeypatch: pytest.M
         rescoring._to_score(catalog, "sweep", None)
 
 
-def test_a_command_of_older_suites_is_known() -> None:
-    """Before suites had groups it was a separate key; a user's program does not count as a
-    package's."""
-    detail = {"benchmark": "tau2-retail", "scorer": "tool_calls"}
-    assert _why(detail, {}) and _why(detail, {"command": "{tau2} --max-steps 5"})
-    for spec in ({"command": "mine"}, {"harness": {"command": "mine"}}):
-        assert _why(detail, spec) is None
-    assert _why({"benchmark": "gsm8k"}, {"harness": {"command": None}}) is None
+def test_a_users_command_takes_the_place_of_the_packages() -> None:
+    own = BENCHMARKS["tau2-retail"].command
+    assert own is not None and command_of("tau2-retail", {}) == own
+    assert command_of("tau2-retail", {"harness": {"command": "mine"}}) == "mine"
+    assert command_of("gsm8k", {"harness": {"command": None}}) is None

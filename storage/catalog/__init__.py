@@ -12,6 +12,7 @@ from tutti.storage.catalog.store import Catalog as Catalog
 from tutti.storage.catalog.store import database_now as database_now
 from tutti.storage.catalog.store import enter_artifact as enter_artifact
 from tutti.storage.catalog.store import insert_if_absent as insert_if_absent
+from tutti.storage.catalog.store import insert_new as insert_new
 from tutti.storage.catalog.store import open_catalog as open_catalog
 from tutti.storage.catalog.store import upsert as upsert
 from tutti.storage.catalog.tables import ENDED_EARLY as ENDED_EARLY

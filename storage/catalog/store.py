@@ -4,7 +4,7 @@ import json
 import os
 import sqlite3
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import datetime
 from functools import cache
@@ -207,6 +207,13 @@ def upsert(connection: sa.Connection, table: sa.Table, row: dict[str, Any]) -> N
     others = {name: value for name, value in row.items() if name not in keys}
     statement = _insert(connection, table, row)
     connection.execute(statement.on_conflict_do_update(index_elements=keys, set_=others))
+
+
+def insert_new(connection: sa.Connection, table: sa.Table, rows: Sequence[dict[str, Any]]) -> None:
+    """Insert those of `rows` whose primary keys do not exist."""
+    if rows:
+        dialect: Any = postgresql if connection.dialect.name == "postgresql" else sqlite
+        connection.execute(dialect.insert(table).on_conflict_do_nothing(), rows)
 
 
 def insert_if_absent(connection: sa.Connection, table: sa.Table, row: dict[str, Any]) -> bool:

@@ -30,7 +30,6 @@ def enter_plan(plan: Plan, catalog: Catalog) -> None:
         # First: another process that enters the same sweep waits here, and then knows its cells.
         cat.upsert(connection, cat.sweeps, sweep | {"spec": spec})
         ids = [cell.cell_id for cell in plan.cells]
-        known = _known(connection, cat.cells.c.cell_id, ids)
         _rename(connection, plan)
         rows = [
             {
@@ -49,9 +48,8 @@ def enter_plan(plan: Plan, catalog: Catalog) -> None:
                 "status": PLANNED,
             }
             for position, cell in enumerate(plan.cells)
-            if cell.cell_id not in known
         ]
-        _insert(connection, cat.cells, rows)
+        cat.insert_new(connection, cat.cells, rows)
         bare = _without_samples(connection, ids)
         samples = [
             {
@@ -65,7 +63,7 @@ def enter_plan(plan: Plan, catalog: Catalog) -> None:
             if cell.cell_id in bare
             for position, sample in enumerate(cell.samples)
         ]
-        _insert(connection, cat.samples, samples)
+        cat.insert_new(connection, cat.samples, samples)
         supersede(plan, connection)
         _complete_finished(plan, connection)
         _enter_artifacts(plan, connection)
@@ -112,13 +110,10 @@ def _complete_finished(plan: Plan, connection: sa.Connection) -> None:
 
 def _enter_artifacts(plan: Plan, connection: sa.Connection) -> None:
     """Enter the cells and their sweep with their parents, as `enter_artifact` does one by one."""
-    made: dict[str, tuple[dict[str, Any], list[str]]] = {}
+    details: dict[str, dict[str, Any]] = {}
     for cell in plan.cells:
-        detail = {"policy": cell.policy, "concurrency": cell.concurrency, "repeat": cell.repeat}
-        made[cell.cell_id] = (detail, plan.config.parents)
-    made[plan.sweep_id] = ({"name": plan.suite.name}, list(made))
-    known = _known(connection, cat.artifacts.c.artifact_id, list(made))
-    new = {each: given for each, given in made.items() if each not in known}
+        point = {"policy": cell.policy, "concurrency": cell.concurrency, "repeat": cell.repeat}
+        details[cell.cell_id] = point
     rows = [
         {
             "artifact_id": each,
@@ -126,30 +121,13 @@ def _enter_artifacts(plan: Plan, connection: sa.Connection) -> None:
             "detail": json.dumps(detail, sort_keys=True),
             "created_at": cat.now(),
         }
-        for each, (detail, _) in new.items()
+        for each, detail in (details | {plan.sweep_id: {"name": plan.suite.name}}).items()
     ]
-    of = cat.artifact_parents.c
-    entered = sa.select(of.artifact_id, of.parent_id).where(of.artifact_id == plan.sweep_id)
-    pairs = {(each, parent) for each, (_, parents) in new.items() for parent in parents}
-    pairs |= {(plan.sweep_id, cell.cell_id) for cell in plan.cells}
-    pairs -= {(row[0], row[1]) for row in connection.execute(entered)}
-    _insert(connection, cat.artifacts, rows)
-    links = [{"artifact_id": each, "parent_id": parent} for each, parent in sorted(pairs)]
-    _insert(connection, cat.artifact_parents, links)
-
-
-def _known(connection: sa.Connection, column: "sa.Column[str]", ids: Sequence[str]) -> set[str]:
-    """Return those of `ids` that `column` contains."""
-    return {
-        each
-        for some in any_of(column, ids)
-        for each in connection.execute(sa.select(column).where(some)).scalars()
-    }
-
-
-def _insert(connection: sa.Connection, table: sa.Table, rows: list[dict[str, Any]]) -> None:
-    if rows:
-        connection.execute(sa.insert(table), rows)
+    pairs = [(plan.sweep_id, cell_id) for cell_id in details]
+    pairs += [(cell_id, parent) for cell_id in details for parent in plan.config.parents]
+    links = [{"artifact_id": each, "parent_id": parent} for each, parent in pairs]
+    cat.insert_new(connection, cat.artifacts, rows)
+    cat.insert_new(connection, cat.artifact_parents, links)
 
 
 def supersede(plan: "Plan", connection: sa.Connection) -> None:

@@ -223,19 +223,19 @@ def test_one_model_in_two_entries_is_refused() -> None:
         Deployment.check({"a": entry, "b": entry.model_copy(update=change)})
 
 
-def test_cells_entered_by_the_served_name_are_of_its_entry(catalog: storage.Catalog) -> None:
-    """A plan renames its own cells and supersedes those of other options, as before; cells of an
-    entry whose name is another's served name are not changed."""
+def test_cells_of_another_entry_are_not_superseded(catalog: storage.Catalog) -> None:
+    """A plan supersedes cells of its entry with other options, not those of an entry whose name is
+    the served name."""
     tasks = make_tasks(1)
 
     def plan(entry: str, cap: Policy, **change: Any) -> Plan:
         suite = Suite(policies=("passthrough", cap), concurrency=(2,))
         return make_plan(suite, config_of(tasks, entry_name=entry, **change), GRID)
 
-    enter_plan(plan("", CAP_2), catalog)
+    enter_plan(plan("fast", CAP_2), catalog)
     enter_plan(plan("fast", CAP_4), catalog)
-    expected = [("fast", "cap", "planned"), ("fast", "passthrough", "planned")]
-    expected.append(("pocket", "cap", "superseded"))
+    expected = [("fast", "cap", "planned"), ("fast", "cap", "superseded")]
+    expected.append(("fast", "passthrough", "planned"))
     assert states(catalog) == expected
     other = plan("pocket", CAP_2, engine_id="engine:2", served_name="served")
     enter_plan(other, catalog)

@@ -11,7 +11,7 @@ from typing import Annotated, Any
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from cronsim import CronSim
-from pydantic import Field, ValidationInfo, field_validator
+from pydantic import AfterValidator, Field, ValidationInfo, field_validator
 
 from tutti.tasks.platform import Document, Strict, read_document
 from tutti.tasks.sweeps import SuiteError
@@ -58,7 +58,7 @@ class NightFile(Strict):
     name: str = Field(
         "nightly", pattern=r"^[a-z0-9][a-z0-9-]*$", description="what its nights are called"
     )
-    schedule: str | None = Field(
+    schedule: Annotated[str | None, AfterValidator(check_cron)] = Field(
         None, description="cron, at most one night a date: 0 2 * * *; none: only by hand"
     )
     timezone: str = Field("UTC", description="whose hours and dates are meant: Europe/Berlin")
@@ -71,13 +71,6 @@ class NightFile(Strict):
     stages: dict[Annotated[str, Field(pattern=r"^[a-z0-9-]+$")], Stage] = Field(
         min_length=1, description="in their order, by names of small letters, digits and '-'"
     )
-
-    @field_validator("schedule")
-    @classmethod
-    def _a_night_a_date(cls, cron: str | None) -> str | None:
-        if cron is not None:
-            check_cron(cron)
-        return cron
 
     @field_validator("timezone")
     @classmethod

@@ -30,9 +30,10 @@ Checked = TypeVar("Checked", bound=BaseModel)
 
 
 class Strict(BaseModel):
-    """Base class of settings: unknown fields are refused, and values are frozen."""
+    """Base class of settings: unknown fields and infinite numbers are refused, and values are
+    frozen."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
 
 @dataclass(frozen=True)

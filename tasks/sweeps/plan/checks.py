@@ -112,11 +112,8 @@ def agent_faults(
     """Why the suite's agent does not fit these tasks; `searches`: whether they can be searched."""
     if roles.agent is None:
         return
-    tools, start, name = (
-        roles.agent.tools,
-        f"roles.agent: {suite.roles.agent}",
-        suite.benchmark_name,
-    )
+    tools, start = roles.agent.tools, f"roles.agent: {suite.roles.agent}"
+    name = suite.benchmark_name
     has_world = benchmark.world is not None
     if has_world or suite.command is not None:
         if tools.act is None and tools.call_expert is None:

@@ -11,12 +11,7 @@ from pathlib import Path
 
 from tutti.storage import Catalog
 from tutti.tasks.platform.progress import StageLog, StageProgress, stage
-from tutti.tasks.retrieval import (
-    MANIFEST,
-    build_index,
-    load_stdlib_corpus,
-    read_manifest,
-)
+from tutti.tasks.retrieval import MANIFEST, build_index, load_stdlib_corpus, read_manifest
 from tutti.tasks.sandbox import unsafe_sandbox
 from tutti.tasks.serving.processes import reap_stale
 from tutti.tasks.serving.served import retrieval_service
@@ -57,16 +52,15 @@ class SearchService:
 
         Raises SuiteError if there is no such index, or suites search different ones.
         """
-        indexes = dict.fromkeys(named_index(suite) for suite in suites)
-        found = [named for named in indexes if named is not None]
+        indexes = dict.fromkeys(filter(None, map(named_index, suites)))
         of_made = any(suite.request is not None for suite in suites)
-        if len(found) + of_made > 1:
+        if len(indexes) + of_made > 1:
             names = ", ".join(suite.benchmark for suite in suites)
             raise SuiteError(f"benchmarks: {names} search different indexes; give each a suite")
-        if not found and not of_made:
+        if not indexes and not of_made:
             yield None
             return
-        folder = find_index(found[0], catalog) if found else None
+        folder = find_index(next(iter(indexes)), catalog) if indexes else None
         async with cls.open(catalog, log, folder) as search:
             yield search
 

@@ -179,8 +179,7 @@ class Attempts:
         self.aside = Cost()
         """The cost of judges and users so far, which is in no attempt's."""
         self.plan, self.cell = plan, cell
-        self._task_set = plan.config.task_set
-        self._benchmark = self._task_set.benchmark
+        self._benchmark = plan.config.task_set.benchmark
         self._command = plan.suite.command
         self._url, self._search_url = url, search_url
         limits = plan.suite.limits
@@ -353,10 +352,9 @@ class Attempts:
             await world.close()
 
     def _agent(self, task: Task) -> Agent:
-        entry, own = self.plan.config.model, self._task_set.agent(task)
-        if entry is None:
-            return own
-        return agent_of(entry, own, self.plan.suite.sampling.reply_tokens)
+        entry, own = self.plan.config.model, self.plan.config.task_set.agent(task)
+        tokens = self.plan.suite.sampling.reply_tokens
+        return own if entry is None else agent_of(entry, own, tokens)
 
     @contextlib.asynccontextmanager
     async def _tools(self, task: Task, attempt_id: str) -> AsyncIterator[Tools]:

@@ -6,7 +6,6 @@ which hundreds of sessions would each pay.
 """
 
 import asyncio
-from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -82,7 +81,13 @@ class AttemptEntry:
                 states.c.sample_id.in_(ids)
             )
             known = {row[0]: row[1] for row in connection.execute(latest.group_by("sample_id"))}
-            attempts = [_next_attempt(due, known) for due in every]
+            attempts = []
+            for due, sample_id in zip(every, ids, strict=True):
+                number = known.get(sample_id, 0) + 1
+                # A later attempt is due when the one before it has failed, not by the schedule.
+                due_at = due.at if number == 1 else None
+                attempt_id = artifact_id("attempt", [sample_id, number])
+                attempts.append(RunningAttempt(due.sample, number, attempt_id, due_at))
             rows = [
                 {
                     "attempt_id": each.attempt_id,
@@ -100,14 +105,6 @@ class AttemptEntry:
             ]
             connection.execute(sa.insert(states), rows)
         return attempts
-
-
-def _next_attempt(due: DueSample, known: Mapping[str, int]) -> RunningAttempt:
-    sample_id = due.sample.sample_id
-    number = known.get(sample_id, 0) + 1
-    # A later attempt is due when the one before it has failed, not at a time of the schedule.
-    due_at = due.at if number == 1 else None
-    return RunningAttempt(due.sample, number, artifact_id("attempt", [sample_id, number]), due_at)
 
 
 def attempted(trajectory: Trajectory, reasoning: str = AUTO) -> Submission:

@@ -42,7 +42,6 @@ from tutti.tasks.sweeps.run.runner import PAUSED, Execution, Progress, client_ro
 from tutti.tasks.sweeps.spec import Suite
 
 OF_SUITE = "suite"
-TEXT = "the suite's"
 
 
 def enter_windows(suite: Suite, sweep_id: str, catalog: Catalog) -> None:
@@ -55,7 +54,7 @@ def enter_windows(suite: Suite, sweep_id: str, catalog: Catalog) -> None:
         for cell_id in connection.execute(ids).scalars().all():
             for name, (start_s, end_s) in suite.report.windows.items():
                 row = {"cell_id": cell_id, "name": name, "start_s": start_s, "end_s": end_s}
-                row |= {"reason_code": OF_SUITE, "reason": TEXT, "created_at": cat.now()}
+                row |= {"reason_code": OF_SUITE, "reason": "the suite's", "created_at": cat.now()}
                 cat.upsert(connection, windows, row)
 
 

@@ -8,7 +8,7 @@ import shlex
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import Field, FiniteFloat, field_validator, model_validator
+from pydantic import AfterValidator, Field, FiniteFloat, field_validator, model_validator
 
 from tutti.tasks.agents.models import AUTO, OFF, check_reasoning
 from tutti.tasks.platform import Strict, read_document
@@ -181,7 +181,7 @@ class SamplingSettings(Group):
         description="of one reply; default: half of the model's context, at most 16384; of stdlib "
         "96",
     )
-    reasoning: Annotated[str, SWEEP] = Field(
+    reasoning: Annotated[str, SWEEP, AfterValidator(check_reasoning)] = Field(
         AUTO,
         description="what of a reply's text is its answer: auto (not a leading <think> … </think> "
         "or its like), off (all of it), or an end tag: what follows it",
@@ -191,11 +191,6 @@ class SamplingSettings(Group):
     @classmethod
     def _yaml_off(cls, value: Any) -> Any:
         return OFF if value is False else value  # YAML reads `off` as false
-
-    @field_validator("reasoning")
-    @classmethod
-    def _known_reasoning(cls, value: str) -> str:
-        return check_reasoning(value)
 
     @property
     def reply_tokens(self) -> int:

@@ -13,17 +13,15 @@ from typing import Annotated, Any, Literal
 
 import pydantic
 
-from tutti.tasks.platform import NotInId, explain, identity_of
+from tutti.tasks.platform import NotInId, Strict, explain, identity_of
 from tutti.tasks.sweeps import SuiteError
 
 CROWD = 8  # sessions at once in an open loop, as a multiple of the level; what waits beyond is late
 NEEDED = {"ramp": "over_s", "poisson": "session_s", "trace": "file"}
 
 
-class Load(pydantic.BaseModel):
+class Load(Strict):
     """The arrival pattern of sessions."""
-
-    model_config = pydantic.ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
     kind: Literal["closed", "ramp", "poisson", "trace"] = pydantic.Field(
         "closed",

@@ -11,8 +11,10 @@ from enum import StrEnum
 from functools import cache
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel
 from pydantic.fields import FieldInfo
+
+from tutti.tasks.platform import Strict
 
 Place = tuple[str, ...]
 """The place of a field: its name, or its group and its name."""
@@ -48,10 +50,8 @@ DERIVED = Mark(FieldScope.SWEEP, "a value that is made of it")
 POINT = Mark(FieldScope.CELL, "the number of trials")
 
 
-class Group(BaseModel):
+class Group(Strict):
     """Fields under one common key, each with its own mark."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
 
 @cache

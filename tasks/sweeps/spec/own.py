@@ -136,7 +136,9 @@ def check_reading(benchmark: str, data: DataSelection) -> None:
     if taken and data.scorer != UNSCORED.name:
         raise ValueError(f"{choice.name} is a benchmark of tutti's: rename {choice.path}")
     if data.rule is not None:
-        _check_rule(benchmark, data.rule)
+        if choice.path is not None or choice.task_set is not None:
+            raise ValueError(f"data.rule: for a public benchmark, and {choice.name} is none")
+        benchmark_named(choice.name).by_rule(data.rule)
     if data.solo is not None and not is_domain(benchmark):
         raise ValueError(f"data.solo: for a synthesized domain, and {benchmark} is none")
     if not is_jsonl(benchmark):
@@ -153,19 +155,9 @@ def check_reading(benchmark: str, data: DataSelection) -> None:
 
 def has_rule(benchmark: str, rule: str) -> bool:
     """Whether a public benchmark has another rule of that name, or it is its published one."""
-    choice = parse_benchmark(benchmark)
-    if choice.path is not None or choice.task_set is not None:
-        return False
-    rules = benchmark_named(choice.name).rules
+    entry = registered(benchmark)
+    rules = {} if entry is None else entry.rules
     return rule in rules or (rule == PUBLISHED and bool(rules))
-
-
-def _check_rule(benchmark: str, rule: str) -> None:
-    """Check that the benchmark has the rule. Raises ValueError."""
-    choice = parse_benchmark(benchmark)
-    if choice.path is not None or choice.task_set is not None:
-        raise ValueError(f"data.rule: for a public benchmark, and {choice.name} is none")
-    benchmark_named(choice.name).by_rule(rule)
 
 
 def check_parallel(

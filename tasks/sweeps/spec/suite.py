@@ -9,8 +9,7 @@ from typing import Annotated, Any
 
 from cronsim import CronSim, CronSimError
 from pydantic import (
-    BaseModel,
-    ConfigDict,
+    AfterValidator,
     Field,
     ValidationError,
     ValidationInfo,
@@ -22,7 +21,7 @@ from pydantic_core import InitErrorDetails, PydanticCustomError
 from tutti.tasks.agents.commands import shipped_harness
 from tutti.tasks.benchmarks import BenchmarkError, parse_benchmark
 from tutti.tasks.benchmarks.own import generated_name
-from tutti.tasks.platform import read_document
+from tutti.tasks.platform import Strict, read_document
 from tutti.tasks.scoring import UNSCORED
 from tutti.tasks.serving.scheduling import DEFAULT_CAP
 from tutti.tasks.sweeps import SuiteError as SuiteError
@@ -72,8 +71,11 @@ from tutti.tasks.sweeps.spec.policy import CAP, GivenPolicy, Policy, labels_of
 from tutti.tasks.synthesis import TaskRequest
 
 
-def check_cron(cron: str) -> None:
-    """Raise ValueError for no cron of five fields, or one that plans two nights on one date."""
+def check_cron(cron: str | None) -> str | None:
+    """Return a cron of five fields. Raises ValueError for another string, and for a cron that plans
+    two nights on one date."""
+    if cron is None:
+        return None
     if len(cron.split()) != 5:
         raise ValueError("needs five fields: minute, hour, day, month, weekday")
     try:
@@ -83,6 +85,7 @@ def check_cron(cron: str) -> None:
         raise ValueError(f"not a schedule: {error}") from None
     if len({each.date() for each in first}) < len(first):
         raise ValueError("plans two nights on one date; a night is named by its date")
+    return cron
 
 
 PUBLIC_ONLY = (
@@ -102,10 +105,8 @@ def default_tokens(context_tokens: int) -> int:
     return max(1, min(MOST_TOKENS, context_tokens // 2))
 
 
-class Suite(BaseModel):
+class Suite(Strict):
     """A grid of cells: benchmark x model x policy x concurrency x repeat."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
     name: Annotated[str, DERIVED] = Field(
         "demo", pattern=r"^[a-z0-9][a-z0-9-]*$", description="the sweep's name"
@@ -174,7 +175,7 @@ class Suite(BaseModel):
     report: ReportSettings = Field(
         ReportSettings(), title="Report", description="gates, their baseline, named windows"
     )
-    schedule: Annotated[str | None, RUN] = Field(
+    schedule: Annotated[str | None, RUN, AfterValidator(check_cron)] = Field(
         None, description="cron of the deployment nightly, in UTC"
     )
 
@@ -197,10 +198,9 @@ class Suite(BaseModel):
     @model_validator(mode="after")
     def _fields_agree(self) -> "Suite":
         roles, harness = self.roles, self.harness
-        if roles.experts and roles.agent is None:
-            raise ValueError("`roles.experts` are an agent's: name it with `roles.agent`")
-        if roles.search_url is not None and roles.agent is None:
-            raise ValueError("`roles.search_url` is for an agent: name it with `roles.agent`")
+        for name in ("experts", "search_url") if roles.agent is None else ():
+            if getattr(roles, name):
+                raise ValueError(f"`roles.{name}` is for an agent: name it with `roles.agent`")
         if harness.python is not None and (self.command or roles.agent is not None):
             raise ValueError(
                 "`harness.python` is for the measured model alone: no `harness.command`, no "
@@ -241,10 +241,8 @@ class Suite(BaseModel):
     @model_validator(mode="after")
     def _axes_agree(self) -> "Suite":
         for one, several in (("benchmark", "benchmarks"), ("model", "models")):
-            if (
-                getattr(self, several)
-                and getattr(self, one) != type(self).model_fields[one].default
-            ):
+            is_given = getattr(self, one) != type(self).model_fields[one].default
+            if getattr(self, several) and is_given:
                 raise ValueError(f"`{one}` and `{several}` are both given")
         if len(self.each_policy) < len(self.policies):
             raise ValueError("policies: names a policy twice with the same options")
@@ -382,24 +380,11 @@ class Suite(BaseModel):
             raise ValueError("names a benchmark twice; its trials are one number")
         return known
 
-    @field_validator("schedule")
+    @field_validator("benchmarks", "models", "concurrency", "policies")
     @classmethod
-    def _a_cron(cls, cron: str | None) -> str | None:
-        if cron is not None:
-            check_cron(cron)
-        return cron
-
-    @field_validator("benchmarks", "models")
-    @classmethod
-    def _each_once(cls, values: tuple[str, ...]) -> tuple[str, ...]:
-        if len(set(values)) < len(values):
-            raise ValueError("names a value twice")
-        return values
-
-    @field_validator("concurrency", "policies")
-    @classmethod
-    def _an_axis(cls, values: tuple[Any, ...]) -> tuple[Any, ...]:
-        if not values or any(isinstance(value, int) and value < 1 for value in values):
+    def _an_axis(cls, values: tuple[Any, ...], info: ValidationInfo) -> tuple[Any, ...]:
+        needed = info.field_name in ("concurrency", "policies")
+        if (needed and not values) or any(isinstance(each, int) and each < 1 for each in values):
             raise ValueError("needs at least one value, numbers 1 or more")
         if any(value in values[:place] for place, value in enumerate(values)):
             raise ValueError("names a value twice")

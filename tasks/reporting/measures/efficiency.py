@@ -5,6 +5,7 @@ and energy are of the windows; cost and working seconds of the whole cells, fail
 not those that were interrupted. Where the cost of one is unknown, so is the set-up's.
 """
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
@@ -19,7 +20,6 @@ from tutti.tasks.scoring.statistics import (
     ratio_of_sums,
 )
 from tutti.tasks.sweeps import results
-from tutti.tasks.sweeps.spec import stored_fields
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
@@ -182,7 +182,7 @@ def _stated_limits(
     sql = "select sweep_id, spec from sweeps where list_contains($sweeps, sweep_id)"
     limits = {}
     for row in results.rows(focused, sql, sweeps=sweeps):
-        stated = stored_fields(row["spec"]).get("saturation") or {}
+        stated = json.loads(row["spec"] or "{}").get("stopping", {}).get("saturation") or {}
         if stated.get("step_latency_p95"):
             limits[row["sweep_id"]] = float(stated["step_latency_p95"])
     return limits

@@ -295,10 +295,8 @@ def set_ups(
 
 
 def _pooled(cells: Sequence[Mapping[str, Any]]) -> Sequence[Mapping[str, Any]]:
-    """Cells without superseded and A/A cells, which repeat one with its seeds (`repeat` -1).
-
-    A side with only such cells is deliberate, and stays.
-    """
+    """Return the cells without superseded cells and A/A cells (`repeat` -1); all cells if there are
+    no others."""
     current = [cell for cell in cells if cell.get("status") != cat.SUPERSEDED]
     return [cell for cell in current if (cell.get("repeat") or 0) >= 0] or cells
 
@@ -315,7 +313,6 @@ Sides = Mapping[tuple[str, ...], SampledTasks]
 
 
 def _sides(connection: "DuckDBPyConnection", pairs: Sequence[Pair]) -> Sides:
-    """The samples of the cells of each side, read once for all pairs and metrics."""
     sides = dict.fromkeys(side for pair in pairs for side in (pair.cells_a, pair.cells_b))
     return {side: sampled(connection, side) for side in sides}
 

@@ -200,8 +200,7 @@ def _judged_bound(gate: Gate, where: str, figure: _Figure, cells: Sequence[str])
     elif high < bound if gate.at_least is not None else low > bound:
         status, verdict = "failed", "worse"
         reason = "the 95 % interval lies on the bad side"
-    ends = (figure.value, low, high, None, figure.n)
-    outcome = Outcome(gate, where, status, verdict, *ends, reason)
+    outcome = Outcome(gate, where, status, verdict, figure.value, low, high, None, figure.n, reason)
     return replace(outcome, cells_b=tuple(cells), after=figure.value)
 
 
@@ -267,7 +266,6 @@ def _is_meant(gate: Gate, config: Mapping[str, Any]) -> bool:
 
 
 def _points(connection: "DuckDBPyConnection", gate: Gate, side: Side) -> dict[str, _Figure]:
-    """The rate or latency of each of the side's cells, repeats together; empty of other metrics."""
     sweeps = dict.fromkeys(cell["sweep_id"] for cell in side.cells) if gate.metric in RATES else ()
     figures: dict[str, _Figure] = {}
     for point in (p for sweep in sweeps for p in load_points(summarise(connection, sweep))):

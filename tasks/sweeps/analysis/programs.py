@@ -136,20 +136,16 @@ async def score_programs(
             return scored, submitted.answer
 
         await rescoring.score_each(catalog, ready, score, result, judging, on_progress)
-    pairs = [(row["attempt_id"], line_of[row["attempt_id"]]) for row in named]
-    _set_tasks(sweep_id, catalog, pairs)
-    return result
-
-
-def _set_tasks(sweep_id: str, catalog: Catalog, named: Sequence[tuple[str, ProgramLine]]) -> None:
     tasks: dict[str, TaskOfAttempt] = {}
     trials: Counter[str] = Counter()
-    for attempt_id, line in named:
+    for row in named:
+        line = line_of[row["attempt_id"]]
         if line.task_id is not None and line.key[0] != "task_id":
-            tasks[attempt_id] = TaskOfAttempt(line.task_id, trials[line.task_id])
+            tasks[row["attempt_id"]] = TaskOfAttempt(line.task_id, trials[line.task_id])
             trials[line.task_id] += 1
     if tasks:
         set_tasks(catalog, sweep_id, tasks)
+    return result
 
 
 def _read(file: Path) -> list[ProgramLine]:

@@ -9,7 +9,7 @@ came with their attempts (`came_with`), from a harness or an import, are not mad
 import asyncio
 import json
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field, replace
 from itertools import dropwhile, groupby
 from pathlib import Path
@@ -396,8 +396,16 @@ class EndStates:
         names = spec.get("benchmarks") or [spec.get("benchmark")]
         self._domains: dict[str, synthesis.Domain] = {}
         for name in names if attempts else ():
-            for folder in _domain_folders(name, catalog) if name and is_domain(name) else ():
-                domain, *_ = synthesis.read_domain_folder(folder)
+            choice = parse_benchmark(name) if name and is_domain(name) else None
+            folder = None if choice is None else choice.path
+            if choice is not None and choice.task_set is not None:
+                entry = catalog.artifact(choice.task_set)
+                folder = None if entry is None else entry["path"]
+            folders: Sequence[Path] = ()
+            with suppress(UsageError):  # `of` raises where one of them is needed
+                folders = () if folder is None else synthesis.domain_folders(Path(folder))
+            for each in folders:
+                domain, *_ = synthesis.read_domain_folder(each)
                 self._domains[domain.domain_id] = domain
         self._calls: Mapping[str, Sequence[synthesis.StoredCall] | None] = (
             synthesis.stored_calls(attempts, catalog.home) if attempts else {}
@@ -426,15 +434,3 @@ class EndStates:
         if end.fault:
             raise scoring.ScorerFailed(f"{scorer.name}: its final state is not known: {end.fault}")
         return {"db": end.db}
-
-
-def _domain_folders(benchmark: str, catalog: Catalog) -> list[Path]:
-    choice = parse_benchmark(benchmark)
-    folder = choice.path
-    if choice.task_set is not None:
-        entry = catalog.artifact(choice.task_set)
-        folder = None if entry is None else entry["path"]
-    try:
-        return [] if folder is None else synthesis.domain_folders(Path(folder))
-    except UsageError:
-        return []  # `EndStates.of` says so where one of them is needed

@@ -80,7 +80,14 @@ class Deployment:
         Raises RegistryError for several engines of a model with an external endpoint.
         """
         self._catalog, self._log, self._search = catalog, log or StageLog(), search
-        (self.engine, *others), self.served = _engines_of(models, catalog, trained_by)
+        engines_by_id: dict[str, Served] = {}
+        self.served: dict[str, ServedModel] = {}
+        for name, model in models.items():
+            new = engine_of(name, model, catalog, trained_by.get(name))
+            engine = engines_by_id.setdefault(new.engine_id, new)
+            engine.entries[name] = model
+            self.served[name] = ServedModel(name, engine.engine_id, model)
+        self.engine, *others = engines_by_id.values()
         replicas = _replicas_of(self.engine, engines, catalog)
         self.others = [*replicas, *(e for o in others for e in (o, *_replicas_of(o, 1, catalog)))]
         """Replicas of the measured engine, and what serves judge, user and experts."""
@@ -278,18 +285,3 @@ def _replicas_of(engine: Served, count: int, catalog: Catalog) -> list[Engine]:
             "with a `checkpoint`"
         )
     return [Engine(engine.name, engine.model, catalog) for _ in range(count - 1)]
-
-
-def _engines_of(
-    models: Mapping[str, Model], catalog: Catalog, trained_by: Mapping[str, str]
-) -> tuple[list[Served], dict[str, ServedModel]]:
-    """Return the engines and endpoints of the models, each once, in their order; and each model
-    with its address."""
-    engines: dict[str, Served] = {}
-    served = {}
-    for name, model in models.items():
-        made = engine_of(name, model, catalog, trained_by.get(name))
-        engine = engines.setdefault(made.engine_id, made)
-        engine.entries[name] = model
-        served[name] = ServedModel(name, engine.engine_id, model)
-    return list(engines.values()), served

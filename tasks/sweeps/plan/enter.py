@@ -148,20 +148,18 @@ def supersede(plan: "Plan", connection: sa.Connection) -> None:
     suite = plan.whole or plan.suite
     others = suite.each_policy.keys() - {cell.policy for cell in plan.cells}
     named = {cell.cell_id for cell in plan.cells}
-    old: list[str] = []
+    changed: dict[str, list[str]] = {}
     for row in found.all():
         point = (policy_in(row["policy"]), row["concurrency"], row["repeat"])
         is_current = row["status"] != cat.SUPERSEDED
         if row["cell_id"] in named and not is_current:
             # One that lacks nothing is finished: `enter_plan` says so of all of them at once.
             ended = row["reason_code"] in cat.ENDING_REASONS
-            _set(connection, [row["cell_id"]], cat.ENDED_EARLY if ended else "incomplete")
-        elif row["cell_id"] not in named and point in points and is_current:
-            old += [] if row["policy"] in others else [row["cell_id"]]
-    _set(connection, old, cat.SUPERSEDED)
-
-
-def _set(connection: sa.Connection, ids: Sequence[str], status: str) -> None:
-    if ids:
-        which = cat.cells.c.cell_id.in_(ids)
-        connection.execute(sa.update(cat.cells).where(which).values(status=status))
+            status = cat.ENDED_EARLY if ended else "incomplete"
+            changed.setdefault(status, []).append(row["cell_id"])
+        is_replaced = row["cell_id"] not in named and point in points and is_current
+        if is_replaced and row["policy"] not in others:
+            changed.setdefault(cat.SUPERSEDED, []).append(row["cell_id"])
+    for status, ids in changed.items():
+        for some in any_of(cells.cell_id, ids):
+            connection.execute(sa.update(cat.cells).where(some).values(status=status))

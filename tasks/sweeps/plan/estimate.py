@@ -114,8 +114,16 @@ class PlanEstimate:
         """
         every = suite.parts()
         Deployment.check(pick_models(models, dict.fromkeys(part.model for part in every)))
+        found = []
         with open_catalog() as catalog:
-            return tuple(_outlook_of_part(part, suite, models, catalog) for part in every)
+            for part in every:
+                entries = pick_models(models, (part.model, *other_models(part)))
+                task_set, index_id = _tasks(part, catalog)
+                search = None if index_id is None else SearchService(index_id, "")
+                deployment = Deployment(entries, catalog, None, search, part.execution.engines)
+                plan = plan_of(part, deployment.config(part, task_set), suite)
+                found.append(outlook_of(plan, catalog))
+        return tuple(found)
 
     @property
     def seconds(self) -> float | None:
@@ -180,7 +188,6 @@ def _with_cells(
 
 
 def _past(plan: Plan, catalog: Catalog) -> list[dict[str, Any]]:
-    """Return past cells of the plan's benchmark and model."""
     of = {"benchmark": plan.suite.benchmark_name, "model": plan.config.model_name}
     return query(PAST, catalog.home, of)
 
@@ -279,7 +286,6 @@ def detectable_line(plan: Plan, catalog: Catalog) -> str:
 
 
 def _detectable(plan: Plan, before: float | None) -> float | None:
-    """Return the detectable difference of the cells with the fewest trials."""
     fewest = min(plan.cells, key=lambda cell: len(cell.samples))
     tasks = len({sample.task.task_id for sample in fewest.samples})
     if tasks < 2:
@@ -293,8 +299,7 @@ def _detectable(plan: Plan, before: float | None) -> float | None:
 def _like(
     cell: Cell, missing: int, past: Sequence[Mapping[str, Any]]
 ) -> tuple[float | None, float | None, str]:
-    """Return seconds and USD of the missing samples by the most similar past cells, and a
-    description of those."""
+    """Return seconds and USD by the most similar past cells, and a description of those."""
     timed = [row for row in past if row["seconds"]]
     if not timed:
         return None, None, "no past cell of this benchmark and model"
@@ -313,7 +318,7 @@ def _like(
 
 
 def _unbegun(plan: Plan, catalog: Catalog) -> dict[str, str]:
-    """Return for each cell without an attempt the reason that it has none."""
+    """Return the reasons of cells without an attempt."""
     ids, states = [cell.cell_id for cell in plan.cells], cat.attempt_states.c
     begun = {
         row["cell_id"]
@@ -376,17 +381,7 @@ def engines_of(suite: Suite, models: Path) -> dict[str, str]:
     return lines
 
 
-def _outlook_of_part(part: Suite, whole: Suite, models: Path, catalog: Catalog) -> PlanEstimate:
-    entries = pick_models(models, (part.model, *other_models(part)))
-    task_set, index_id = _tasks(part, catalog)
-    search = None if index_id is None else SearchService(index_id, "")
-    deployment = Deployment(entries, catalog, None, search, part.execution.engines)
-    plan = plan_of(part, deployment.config(part, task_set), whole)
-    return outlook_of(plan, catalog)
-
-
 def _tasks(suite: Suite, catalog: Catalog) -> tuple[TaskSet, str | None]:
-    """Return the suite's task set, and the index that it searches."""
     if suite.request is None:
         named = named_index(suite)
         index_id = named and read_manifest(find_index(named, catalog))["index_id"]

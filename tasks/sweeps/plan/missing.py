@@ -18,8 +18,6 @@ from tutti.storage.catalog import CellReason
 from tutti.tasks.sweeps.plan.plan import A_A, Cell, Plan
 from tutti.tasks.sweeps.spec import Suite
 
-REASON_COLUMNS = ("reason", "reason_code", "reason_value", "reason_reference")
-
 
 @dataclass(frozen=True)
 class EndReason:
@@ -40,10 +38,12 @@ class EndReason:
     @staticmethod
     def columns_of(reason: "EndReason | None") -> dict[str, Any]:
         """Return the reason as columns of `cells`; None for a cell that ended normally."""
-        if reason is None:
-            return dict.fromkeys(REASON_COLUMNS)
-        values = (reason.text, str(reason.code), reason.value, reason.reference)
-        return dict(zip(REASON_COLUMNS, values, strict=True))
+        return {
+            "reason": reason and reason.text,
+            "reason_code": reason and str(reason.code),
+            "reason_value": reason and reason.value,
+            "reason_reference": reason and reason.reference,
+        }
 
     def is_of(self, row: Mapping[str, Any]) -> bool:
         """Whether a row of `cells` has this code, value and reference."""

@@ -39,6 +39,7 @@ from tutti.tasks.sweeps.spec import (
     marks_of,
     open_named,
     own_command,
+    set_fields,
     without_path,
 )
 from tutti.tasks.task_sets import Task
@@ -61,7 +62,7 @@ def sweep_content(suite: Suite, config: CellConfig) -> dict[str, Any]:
     content |= {"benchmark": suite.benchmark_name, "trials": suite.samples_of_each}
     content |= {
         name: identity_of(value) if isinstance(value, BaseModel) else value
-        for name, value in suite.set_fields(SWEEP)
+        for name, value in set_fields(suite, SWEEP)
         if name not in ALWAYS and not _is_default(suite, name, value)
     }
     for name in LINES:
@@ -97,7 +98,6 @@ def grid_id_of(suite: Suite) -> str | None:
 
 
 def _is_default(suite: Suite, name: str, value: Any) -> bool:
-    """Whether a value equals the default of the field."""
     if name in OF_BENCHMARK:
         return _own_defaults(suite, name) == {value}
     if name in OF_ROWS:
@@ -134,7 +134,7 @@ class CellIds:
         self._content = sweep_content(suite, config) | {"sweep": grid_id or suite.name}
         self._settings = {
             name: value.content if name == "load" else value
-            for name, value in suite.set_fields(CELL)
+            for name, value in set_fields(suite, CELL)
         }
         if config.engines(suite) > 1:
             self._settings["engines"] = config.engines(suite)
@@ -232,7 +232,7 @@ def plan_of(suite: Suite, config: CellConfig, whole: Suite | None = None) -> Pla
 
 
 def _labels(suite: Suite, whole: Suite | None) -> dict[str, str]:
-    """Return the label of each policy of `suite`: that in `whole`, if it is a probe of that."""
+    # A probe's policies are called as in the suite that it is a probe of.
     known = {} if whole is None else whole.each_policy
     return {
         own: next((label for label, each in known.items() if each == policy), own)
@@ -241,7 +241,7 @@ def _labels(suite: Suite, whole: Suite | None) -> dict[str, str]:
 
 
 def _run_order(suite: Suite) -> Iterator[tuple[str, int, int, int]]:
-    """(policy, concurrency, repeat, block) of each cell, block by block: one level once each."""
+    """Yield (policy, concurrency, repeat, block) of each cell."""
     for repeat in range(suite.repetition.repeats):
         for place, concurrency in enumerate(suite.concurrency):
             policies = list(suite.each_policy)

@@ -128,7 +128,6 @@ def enter_task_set(suite: Suite, catalog: Catalog) -> TaskSet:
 
 
 def _task_set(benchmark: Benchmark, prompt: Prompt, selected: Sequence[Task]) -> TaskSet:
-    """Return the task set. Raises BadPrompt."""
     tasks = tuple(replace(each, messages=tuple(prompt.render(each))) for each in selected)
     contents = [[each.task_id, content_hash(list(each.messages))] for each in tasks]
     task_set_id = artifact_id("task_set", [benchmark.name, benchmark.scorer, contents])

@@ -127,6 +127,12 @@ def reply_in(answer: str | None, reasoning: str) -> str | None:
 
 
 Rows = dict[str, list[dict[str, Any]]]
+TOKENS = ("prompt_tokens", "cached_tokens", "completion_tokens")
+TAKEN_OVER = (
+    *("status", "stop_reason", "error_type", "error_message", "answer", "cost_usd"),
+    *("started_at", "ended_at", "working_s", "held_s", "steps"),
+)
+"""Columns of `attempts` that are fields of a trajectory."""
 
 
 def attempt_rows(
@@ -136,10 +142,9 @@ def attempt_rows(
     sample, score, messages = entered.sample, trajectory.score, trajectory.messages
     # Calls of the measured model, not those of a user; a harness's are the gateway's.
     calls = sum(messages[position]["role"] == "assistant" for position in trajectory.call_ids)
-    names = ("prompt_tokens", "cached_tokens", "completion_tokens")
-    tokens = {name: getattr(trajectory, name) for name in names}
+    tokens = {name: getattr(trajectory, name) for name in TOKENS}
     if trajectory.steps and not any(tokens.values()):
-        tokens = dict.fromkeys(names)  # it made calls, and no answer reported any
+        tokens = dict.fromkeys(TOKENS)  # it made calls, and no answer reported any
     attempt = _common(plan, cell) | {
         "run_id": run_id,
         "sample_id": sample.sample_id,
@@ -147,24 +152,13 @@ def attempt_rows(
         "task_id": sample.task.task_id,
         "trial": sample.trial,
         "attempt": entered.number,
-        "status": trajectory.status,
-        "stop_reason": trajectory.stop_reason,
-        "error_type": trajectory.error_type,
-        "error_message": trajectory.error_message,
         "due_at": entered.due_at,
-        "started_at": trajectory.started_at,
-        "ended_at": trajectory.ended_at,
-        "working_s": trajectory.working_s,
-        "held_s": trajectory.held_s,
-        "steps": trajectory.steps,
         "calls": calls or trajectory.steps,
         "tool_calls": len(trajectory.tool_runs),
-        **tokens,
-        "cost_usd": trajectory.cost_usd,
-        "answer": trajectory.answer,
         "score": score.value if score else None,
         "correct": score.correct if score else None,
     }
+    attempt |= tokens | {name: getattr(trajectory, name) for name in TAKEN_OVER}
     key = {"sweep_id": plan.sweep_id, "cell_id": cell.cell_id, "attempt_id": entered.attempt_id}
     rows: Rows = {"attempts": [attempt], "messages": _messages(key, trajectory)}
     rows |= _tool_rows(key, trajectory)
@@ -250,22 +244,13 @@ def _messages(key: dict[str, Any], trajectory: Trajectory) -> list[dict[str, Any
     ]
 
 
+OF_RESULT = ("started_at", "ended_at", "status", "error_type", "cost_usd")
+
+
 def _tool_rows(key: dict[str, Any], trajectory: Trajectory) -> Rows:
     runs, retrievals = [], []
     for step, name, arguments, result in trajectory.tool_runs:
-        runs.append(
-            {
-                **key,
-                "step": step,
-                "name": name,
-                "arguments": arguments,
-                "result": result.content,
-                "started_at": result.started_at,
-                "ended_at": result.ended_at,
-                "status": result.status,
-                "error_type": result.error_type,
-                "cost_usd": result.cost_usd,
-            }
-        )
+        run = {"step": step, "name": name, "arguments": arguments, "result": result.content}
+        runs.append(key | run | {column: getattr(result, column) for column in OF_RESULT})
         retrievals += [key | {"step": step} | dict(each) for each in result.retrievals]
     return {"tool_runs": runs, "retrievals": retrievals}

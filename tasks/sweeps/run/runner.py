@@ -395,7 +395,6 @@ def _set_status(
 async def _all_or_first_failure(
     sessions: list["asyncio.Task[None]"], guards: list["asyncio.Task[None]"]
 ) -> None:
-    """Return when all sessions are done; raise the first error of a session or a guard."""
     pending: set[asyncio.Task[None]] = {*sessions, *guards}
     while not all(session.done() for session in sessions):
         done, pending = await asyncio.wait(pending, return_when=asyncio.FIRST_COMPLETED)

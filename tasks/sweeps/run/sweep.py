@@ -125,7 +125,6 @@ def _deployment(
 def _rounds(
     suite: Suite, every: Sequence[Suite], entries: Iterable[Model]
 ) -> Iterable[Sequence[Suite]]:
-    """Yield parts whose engines run at the same time: all, or those of one model."""
     # Endpoints need nothing of this machine, so they always fit side by side.
     if suite.execution.interleave or all(entry.checkpoint is None for entry in entries):
         return [every]

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from tutti.tasks.sweeps.spec.marks import SWEEP as SWEEP
     from tutti.tasks.sweeps.spec.marks import FieldScope as FieldScope
     from tutti.tasks.sweeps.spec.marks import marks_of as marks_of
+    from tutti.tasks.sweeps.spec.marks import set_fields as set_fields
     from tutti.tasks.sweeps.spec.own import index_of as index_of
     from tutti.tasks.sweeps.spec.own import is_domain as is_domain
     from tutti.tasks.sweeps.spec.own import is_made as is_made
@@ -29,9 +30,7 @@ if TYPE_CHECKING:
     from tutti.tasks.sweeps.spec.suite import Suite as Suite
     from tutti.tasks.sweeps.spec.suite import SuiteError as SuiteError
     from tutti.tasks.sweeps.spec.suite import check_cron as check_cron
-    from tutti.tasks.sweeps.spec.suite import default_tokens as default_tokens
     from tutti.tasks.sweeps.spec.suite import read_suite as read_suite
-    from tutti.tasks.sweeps.spec.suite import stored_fields as stored_fields
 
 if not TYPE_CHECKING:  # with it, a type checker would take any name for one of ours
     __getattr__ = lazy(__name__, __file__)

@@ -78,13 +78,11 @@ class Load(Strict):
 
         Raises SuiteError for an invalid trace, or one with too few arrivals.
         """
-        if self.kind == "poisson":
-            assert self.session_s is not None, "the validator saw to it"
+        if self.session_s is not None:  # of poisson
             draw, rate = Random(f"{seed}/{level}/arrivals"), level / self.session_s
             return list(accumulate(draw.expovariate(rate) for _ in range(samples)))
-        if self.kind != "trace":
+        if self.file is None:  # it is no trace
             return None
-        assert self.file is not None, "the validator saw to it"
         arrivals = read_trace(self.file)
         if len(arrivals) < samples:
             raise SuiteError(

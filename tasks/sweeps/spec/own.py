@@ -78,7 +78,6 @@ def index_of(benchmark: str) -> str | None:
 
 
 def _folder_of(choice: BenchmarkChoice) -> Path:
-    """Return the folder of a synthesized set. Raises SourceMissing if no task set has that id."""
     if choice.path is not None:
         return choice.path
     assert choice.task_set is not None, f"{choice.name} is no domain"
@@ -98,12 +97,9 @@ def known_name(benchmark: str, folder: Path | None) -> str:
     Raises BenchmarkError for an unknown one.
     """
     choice = parse_benchmark(benchmark)
-    if choice.task_set is not None:
-        return benchmark
-    if choice.path is None:
+    if choice.path is None and choice.task_set is None:
         benchmark_named(choice.name)
-        return benchmark
-    if folder is None or choice.path.is_absolute():
+    if choice.path is None or folder is None or choice.path.is_absolute():
         return benchmark
     return str((folder / benchmark.strip()).absolute())
 

@@ -1,8 +1,7 @@
 """Suite files, which define a measurement. One frozen model has the file's keys, the flow's
 parameters and the command line's flags."""
 
-import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from datetime import datetime
 from pathlib import Path
 from typing import Annotated, Any
@@ -45,9 +44,7 @@ from tutti.tasks.sweeps.spec.marks import (
     MODELS,
     RUN,
     TASKS,
-    Mark,
     places_of,
-    set_fields,
     value_at,
     without_groups,
 )
@@ -98,11 +95,6 @@ FORMER_TOKENS = 96
 """The default of `max_tokens` until it followed the context: what states it keeps its id."""
 MOST_TOKENS = 16_384
 """More is refused by some providers, and a suite whose model needs more states it."""
-
-
-def default_tokens(context_tokens: int) -> int:
-    """Return half of the context, so that prompts have the other half; at most `MOST_TOKENS`."""
-    return max(1, min(MOST_TOKENS, context_tokens // 2))
 
 
 class Suite(Strict):
@@ -218,12 +210,12 @@ class Suite(Strict):
             raise ValueError(
                 "`stopping.saturation` measures the steps of tutti's agent; a harness has its own"
             )
-        if harness.search_index is not None and self.command:
-            raise ValueError("`harness.search_index` is for tutti's agent: no `command`")
-        if harness.search_index is not None and (made := [*filter(is_made, self.benchmarks)]):
-            raise ValueError(f"`harness.search_index`: {made[0]} has its own index; leave it out")
-        if harness.search_index is not None and roles.search_url is not None:
-            raise ValueError("`harness.search_index` and `roles.search_url` are both given")
+        made, searches = [*filter(is_made, self.benchmarks)], roles.search_url is not None
+        if harness.search_index is not None and (self.command or made or searches):
+            raise ValueError(
+                "`harness.search_index` is for tutti's agent, without `harness.command` and "
+                "`roles.search_url`; stdlib has its own index"
+            )
         if self.benchmarks:
             return self  # each part is looked at by itself
         if self.request is not None:
@@ -252,7 +244,7 @@ class Suite(Strict):
 
     @property
     def is_grid(self) -> bool:
-        """Whether it has several benchmarks or models (`tutti.tasks.sweeps.spec.suite`)."""
+        """Whether it has several benchmarks or models."""
         return bool(self.benchmarks or self.models)
 
     @property
@@ -298,10 +290,6 @@ class Suite(Strict):
         """Return the value of a field in any group."""
         return value_at(self, PLACES[name])
 
-    def set_fields(self, mark: Mark) -> Iterator[tuple[str, Any]]:
-        """Yield names and values of the fields with `mark` that differ from their defaults."""
-        return set_fields(self, mark)
-
     def given_fields(self) -> dict[str, Any]:
         """The fields that differ from their defaults, as JSON, by their own names."""
         return without_groups(Suite, self.model_dump(mode="json", exclude_defaults=True))
@@ -336,7 +324,10 @@ class Suite(Strict):
         entry = registered(self.benchmark)
         if entry is not None and entry.reply_tokens is not None:
             return entry.reply_tokens
-        return FORMER_TOKENS if context_tokens is None else default_tokens(context_tokens)
+        if context_tokens is None:
+            return FORMER_TOKENS
+        # Half of the context, so that prompts have the other half.
+        return max(1, min(MOST_TOKENS, context_tokens // 2))
 
     def with_reply_tokens(self, context_tokens: int | None) -> "Suite":
         """Return the suite with an explicit length of replies."""
@@ -393,17 +384,6 @@ class Suite(Strict):
 
 PLACES = places_of(Suite)
 """Where each field stands: its name, or its group and its name."""
-
-
-def stored_fields(spec: str | None) -> dict[str, Any]:
-    """Return the fields of a stored suite (JSON) by their own names, so that sweeps are compared
-    field by field."""
-    stored: dict[str, Any] = json.loads(spec or "{}")
-    groups = dict.fromkeys(place[0] for place in PLACES.values() if len(place) > 1)
-    found = {name: value for name, value in stored.items() if name not in groups}
-    for group in groups:
-        found |= stored.get(group) or {}
-    return found
 
 
 def read_suite(path: Path) -> Suite:

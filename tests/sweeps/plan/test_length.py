@@ -12,7 +12,7 @@ from tutti.storage import Catalog, query
 from tutti.tasks.serving.registry.models import Model
 from tutti.tasks.sweeps.plan.enter import enter_plan
 from tutti.tasks.sweeps.plan.plan import CellIds, Plan, grid_id_of, plan_of
-from tutti.tasks.sweeps.spec import Policy, Suite, default_tokens
+from tutti.tasks.sweeps.spec import Policy, Suite
 
 
 def planned(suite: Suite, context_tokens: int) -> Plan:
@@ -27,7 +27,7 @@ def planned(suite: Suite, context_tokens: int) -> Plan:
 )
 def test_half_of_the_context_up_to_what_providers_take(context: int, tokens: int) -> None:
     suite = Suite(benchmark="gsm8k")
-    assert default_tokens(context) == suite.reply_tokens(context) == tokens
+    assert suite.reply_tokens(context) == tokens
     assert planned(suite, context).suite.sampling.reply_tokens == tokens
     stated = suite.with_fields({"max_tokens": 12})
     assert planned(stated, context).suite.sampling.reply_tokens == 12

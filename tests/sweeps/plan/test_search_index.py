@@ -102,7 +102,10 @@ def test_the_pages_example_is_a_suite() -> None:
         ({"benchmark": "stdlib"}, "stdlib has no harness.search_index"),
         ({"benchmarks": ("stdlib", "gsm8k")}, "stdlib has its own index"),
         ({"benchmark": "gsm8k", "command": "run"}, "is for tutti's agent"),
-        ({"benchmark": "gsm8k", "agent": "a", "search_url": "http://h"}, "are both given"),
+        (
+            {"benchmark": "gsm8k", "agent": "a", "search_url": "http://h"},
+            "without `harness.command` and",
+        ),
     ],
 )
 def test_where_it_makes_no_sense(fields: dict[str, Any], words: str) -> None:

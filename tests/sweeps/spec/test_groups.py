@@ -22,7 +22,6 @@ from tutti.tasks.sweeps.spec.suite import (
     Suite,
     SuiteError,
     read_suite,
-    stored_fields,
 )
 
 GROUPED = {name: place for name, place in PLACES.items() if len(place) > 1}
@@ -149,10 +148,3 @@ def test_the_form_has_what_everyone_sets_on_top() -> None:
         assert inside["type"] == "object"
         assert all("description" in field for field in inside["properties"].values())
         assert inside["additionalProperties"] is False
-
-
-def test_the_report_compares_suites_field_by_field() -> None:
-    limited = Suite.model_validate({"policies": [{"name": "cap", "limit": 6}]})
-    found = stored_fields(limited.model_dump_json())
-    assert found["policies"] == [{"name": "cap", "limit": 6}]
-    assert set(found) == set(PLACES) and stored_fields(None) == {}

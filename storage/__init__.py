@@ -36,7 +36,6 @@ if TYPE_CHECKING:
     from tutti.storage.base.outcomes import http_error as http_error
     from tutti.storage.catalog import Catalog as Catalog
     from tutti.storage.catalog import open_catalog as open_catalog
-    from tutti.storage.catalog.leasing import Holder as Holder
     from tutti.storage.catalog.leasing import Lease as Lease
     from tutti.storage.catalog.leasing import Renewals as Renewals
     from tutti.storage.catalog.leasing import check_lease as check_lease
@@ -58,7 +57,6 @@ if TYPE_CHECKING:
     from tutti.storage.programs.tally import sweep_of_gateway as sweep_of_gateway
     from tutti.storage.read.lineage_graph import RENDERINGS as RENDERINGS
     from tutti.storage.read.lineage_graph import Direction as Direction
-    from tutti.storage.read.lineage_graph import Graph as Graph
     from tutti.storage.read.lineage_graph import walk as walk
     from tutti.storage.read.views import connect as connect
     from tutti.storage.read.views import macros_named as macros_named

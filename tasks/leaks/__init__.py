@@ -10,7 +10,6 @@ if TYPE_CHECKING:
     from tutti.tasks.leaks.held_out import texts_of_lines as texts_of_lines
     from tutti.tasks.leaks.held_out import texts_of_sets as texts_of_sets
     from tutti.tasks.leaks.held_out import without_frame as without_frame
-    from tutti.tasks.leaks.index import Leak as Leak
     from tutti.tasks.leaks.index import LeakIndex as LeakIndex
 
 if not TYPE_CHECKING:  # with it, a type checker would accept any name of this package

@@ -20,11 +20,9 @@ if TYPE_CHECKING:
     from tutti.tasks.scoring.statistics.means import spread as spread
     from tutti.tasks.scoring.statistics.means import wilson as wilson
     from tutti.tasks.scoring.statistics.paired import MOST_LOST as MOST_LOST
-    from tutti.tasks.scoring.statistics.paired import Comparison as Comparison
     from tutti.tasks.scoring.statistics.paired import ConfidenceSequence as ConfidenceSequence
     from tutti.tasks.scoring.statistics.paired import Finding as Finding
     from tutti.tasks.scoring.statistics.paired import InterimResult as InterimResult
-    from tutti.tasks.scoring.statistics.paired import Verdict as Verdict
     from tutti.tasks.scoring.statistics.paired import Word as Word
     from tutti.tasks.scoring.statistics.paired import compare_paired as compare_paired
     from tutti.tasks.scoring.statistics.paired import expected_sd as expected_sd

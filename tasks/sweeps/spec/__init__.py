@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from tutti.tasks.sweeps.spec.own import is_made as is_made
     from tutti.tasks.sweeps.spec.own import open_named as open_named
     from tutti.tasks.sweeps.spec.own import own_command as own_command
-    from tutti.tasks.sweeps.spec.own import registered as registered
     from tutti.tasks.sweeps.spec.own import without_path as without_path
     from tutti.tasks.sweeps.spec.policy import Policy as Policy
     from tutti.tasks.sweeps.spec.policy import policy_in as policy_in

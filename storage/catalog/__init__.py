@@ -6,9 +6,9 @@ in Parquet parts; a part exists for readers only once its row is here.
 
 from tutti.storage.base.clock import at as at
 from tutti.storage.base.clock import now as now
-from tutti.storage.catalog.boundary import BUSY_TIMEOUT_S as BUSY_TIMEOUT_S
 from tutti.storage.catalog.boundary import store_boundary as store_boundary
 from tutti.storage.catalog.store import Catalog as Catalog
+from tutti.storage.catalog.store import any_of as any_of
 from tutti.storage.catalog.store import database_now as database_now
 from tutti.storage.catalog.store import enter_artifact as enter_artifact
 from tutti.storage.catalog.store import insert_if_absent as insert_if_absent

@@ -222,6 +222,15 @@ def insert_if_absent(connection: sa.Connection, table: sa.Table, row: dict[str, 
     return bool(done.rowcount)
 
 
+IDS_AT_ONCE = 500  # bound variables of one statement; SQLite and PostgreSQL allow thousands
+
+
+def any_of(column: "sa.ColumnElement[str]", ids: Sequence[str]) -> Iterator[sa.ColumnElement[bool]]:
+    """Yield the conditions, one for each statement, that `column` is one of `ids`."""
+    for start in range(0, len(ids), IDS_AT_ONCE):
+        yield column.in_(ids[start : start + IDS_AT_ONCE])
+
+
 def database_now(connection: sa.Connection) -> datetime:
     """The time by the common clock of all lease holders: the database server's, if there is one."""
     if connection.dialect.name != "postgresql":

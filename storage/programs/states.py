@@ -147,9 +147,8 @@ def _cells_of(catalog: cat.Catalog, ids: Iterable[str]) -> dict[str, ProgramCell
         .join(cat.cells, cells.cell_id == states.cell_id)
         .join(cat.sweeps, sweeps.sweep_id == cells.sweep_id)
     )
-    every, found = list(ids), {}
-    for start in range(0, len(every), IDS_AT_ONCE):
-        some = states.attempt_id.in_(every[start : start + IDS_AT_ONCE])
+    found = {}
+    for some in cat.any_of(states.attempt_id, list(ids)):
         for row in catalog.rows(wanted.where(some)):
             cell = ProgramCell(row["name"], row["model"], row["policy"])
             found[row["attempt_id"]] = cell

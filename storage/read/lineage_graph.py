@@ -16,7 +16,6 @@ from tutti.storage import catalog as cat
 
 Direction = Literal["up", "down", "both"]
 HASH_SHOWN = 8  # of 16 hex digits in a chart: 32 bits are enough to distinguish its nodes
-IDS_AT_ONCE = 500  # bound variables of one statement
 MAX_FACTS = 3
 MAX_FACT_CHARACTERS = 40
 NOT_LAST, LAST, BAR, BLANK = "├── ", "└── ", "│   ", "    "
@@ -109,8 +108,7 @@ def walk(
         edges.update((row["parent_id"], row["artifact_id"]) for row in rows)
     ids = sorted({artifact_id, *(end for edge in edges for end in edge)})
     nodes = {each: Node(each) for each in ids}
-    for start in range(0, len(ids), IDS_AT_ONCE):
-        some = cat.artifacts.c.artifact_id.in_(ids[start : start + IDS_AT_ONCE])
+    for some in cat.any_of(cat.artifacts.c.artifact_id, ids):
         for row in catalog.rows(sa.select(cat.artifacts).where(some)):
             detail = json.loads(row["detail"])
             id = row["artifact_id"]

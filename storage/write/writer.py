@@ -119,7 +119,6 @@ def _repeating(table: pa.Table) -> list[str]:
 log = logging.getLogger(__name__)
 
 Complete = Callable[[sa.Connection], None]
-IDS_AT_ONCE = 500  # bound variables of one statement
 
 
 def commit(
@@ -181,8 +180,7 @@ def end_attempts(connection: sa.Connection, ended: Mapping[str, str]) -> None:
     AssertionError if one of them is not running: it was committed before."""
     states, ids = cat.attempt_states, list(ended)
     running = 0
-    for start in range(0, len(ids), IDS_AT_ONCE):
-        some = states.c.attempt_id.in_(ids[start : start + IDS_AT_ONCE])
+    for some in cat.any_of(states.c.attempt_id, ids):
         query = sa.select(sa.func.count()).where(some, states.c.state == "running")
         running += connection.execute(query).scalar_one()
     assert running == len(ids), f"{ids[0]} or one of {len(ids)} attempts was committed before"

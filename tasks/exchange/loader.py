@@ -39,20 +39,16 @@ from tutti.tasks.exchange.base.imported import (
     trial_rows,
 )
 
-IDS_AT_ONCE = 500  # bound variables of one statement; SQLite and PostgreSQL allow thousands
-
 
 def known_attempts(
     connection: sa.Connection, ids: Iterable[str]
 ) -> dict[str, tuple[str, str | None]]:
     """Those of `ids` that the catalog has, with their status and the run that entered them."""
     columns = cat.attempt_states.c
-    wanted = list(ids)
     known: dict[str, tuple[str, str | None]] = {}
-    for start in range(0, len(wanted), IDS_AT_ONCE):
-        some = wanted[start : start + IDS_AT_ONCE]
-        query = sa.select(columns.attempt_id, columns.run_id, columns.status)
-        for row in connection.execute(query.where(columns.attempt_id.in_(some))):
+    query = sa.select(columns.attempt_id, columns.run_id, columns.status)
+    for some in cat.any_of(columns.attempt_id, list(ids)):
+        for row in connection.execute(query.where(some)):
             known[row.attempt_id] = (row.run_id, row.status)
     return known
 

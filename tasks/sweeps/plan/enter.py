@@ -15,7 +15,7 @@ import sqlalchemy as sa
 
 from tutti.storage import Catalog
 from tutti.storage import catalog as cat
-from tutti.tasks.sweeps.plan.missing import EndReason, any_of, is_finished
+from tutti.tasks.sweeps.plan.missing import EndReason, is_finished
 from tutti.tasks.sweeps.plan.plan import Plan
 from tutti.tasks.sweeps.spec import policy_in
 
@@ -75,7 +75,7 @@ def _rename(connection: sa.Connection, plan: Plan) -> None:
     cells, model = cat.cells.c, plan.config.model_name
     for label in {cell.policy for cell in plan.cells}:
         ids = [cell.cell_id for cell in plan.cells if cell.policy == label]
-        for some in any_of(cells.cell_id, ids):
+        for some in cat.any_of(cells.cell_id, ids):
             other = sa.or_(cells.model != model, cells.policy != label)
             change = sa.update(cat.cells).where(some, other)
             connection.execute(change.values(model=model, policy=label))
@@ -86,7 +86,7 @@ def _without_samples(connection: sa.Connection, ids: Sequence[str]) -> set[str]:
     cells, samples = cat.cells.c, cat.samples.c
     entered = sa.exists().where(samples.cell_id == cells.cell_id)
     bare: set[str] = set()
-    for some in any_of(cells.cell_id, ids):
+    for some in cat.any_of(cells.cell_id, ids):
         bare |= set(connection.execute(sa.select(cells.cell_id).where(some, ~entered)).scalars())
         removed = sa.update(cat.cells).where(some, cells.status == cat.EXPIRED)
         times = {"started_at": None, "ended_at": None}
@@ -161,5 +161,5 @@ def supersede(plan: "Plan", connection: sa.Connection) -> None:
         if is_replaced and row["policy"] not in others:
             changed.setdefault(cat.SUPERSEDED, []).append(row["cell_id"])
     for status, ids in changed.items():
-        for some in any_of(cells.cell_id, ids):
+        for some in cat.any_of(cells.cell_id, ids):
             connection.execute(sa.update(cat.cells).where(some).values(status=status))

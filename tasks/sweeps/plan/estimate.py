@@ -27,7 +27,7 @@ from tutti.tasks.serving.metering import find_price, read_price_book
 from tutti.tasks.serving.registry import Model, pick_models
 from tutti.tasks.sweeps.plan.deployment import Deployment
 from tutti.tasks.sweeps.plan.library import SearchService, find_index, named_index
-from tutti.tasks.sweeps.plan.missing import any_of, finished_counts, missing_cells
+from tutti.tasks.sweeps.plan.missing import finished_counts, missing_cells
 from tutti.tasks.sweeps.plan.plan import Cell, Plan, plan_of, sandbox_alarm
 from tutti.tasks.sweeps.plan.roles import other_models
 from tutti.tasks.sweeps.plan.task_set import TaskSet
@@ -322,7 +322,7 @@ def _unbegun(plan: Plan, catalog: Catalog) -> dict[str, str]:
     ids, states = [cell.cell_id for cell in plan.cells], cat.attempt_states.c
     begun = {
         row["cell_id"]
-        for some in any_of(states.cell_id, ids)
+        for some in cat.any_of(states.cell_id, ids)
         for row in catalog.rows(sa.select(states.cell_id).where(some).distinct())
     }
     wanted: dict[str, Any] = {"sweep": plan.suite.name, "benchmark": plan.suite.benchmark_name}

@@ -6,7 +6,7 @@ compared with those of the suite (`EndReason.asked_by`); the text is for people.
 """
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -72,15 +72,6 @@ class EndReason:
         return {each.code: each for each in found}
 
 
-IDS_AT_ONCE = 500  # bound variables of one statement
-
-
-def any_of(column: "sa.ColumnElement[str]", ids: Sequence[str]) -> Iterator[sa.ColumnElement[bool]]:
-    """Yield the conditions, one for each statement, that `column` is one of `ids`."""
-    for start in range(0, len(ids), IDS_AT_ONCE):
-        yield column.in_(ids[start : start + IDS_AT_ONCE])
-
-
 def finished_samples(catalog: Catalog, cell: Cell) -> set[str]:
     """Return ids of the cell's samples that have an attempt whose outcome is the model's own."""
     states = cat.attempt_states
@@ -93,7 +84,7 @@ def finished_counts(catalog: Catalog, cells: Sequence[Cell]) -> dict[str, int]:
     states, ids = cat.attempt_states, [cell.cell_id for cell in cells]
     counts = dict.fromkeys(ids, 0)
     n = sa.func.count(sa.distinct(states.c.sample_id)).label("n")
-    for some in any_of(states.c.cell_id, ids):
+    for some in cat.any_of(states.c.cell_id, ids):
         query = sa.select(states.c.cell_id, n).where(some, is_finished())
         for row in catalog.rows(query.group_by(states.c.cell_id)):
             counts[row["cell_id"]] = row["n"]

@@ -43,9 +43,13 @@ from tutti.tasks.synthesis.preferences.proposing import (
     ask_preferences,
     prompt_lineage,
 )
-from tutti.tasks.synthesis.preferences.weights import draw_weights, weights_split
-from tutti.tasks.synthesis.preferences.wordings import FILE as WORDINGS
-from tutti.tasks.synthesis.preferences.wordings import read_wordings, render
+from tutti.tasks.synthesis.preferences.weights import FILE as WORDINGS
+from tutti.tasks.synthesis.preferences.weights import (
+    draw_weights,
+    read_wordings,
+    render,
+    weights_split,
+)
 from tutti.tasks.synthesis.programs import PROGRAMS
 from tutti.tasks.synthesis.teacher import BudgetedRequest
 from tutti.tasks.task_sets import (

@@ -9,8 +9,7 @@ from hypothesis import strategies as st
 
 from tutti.tasks.synthesis.domains.offer import AIMS, Preference
 from tutti.tasks.synthesis.preferences.checker import Sense, preference_reason, read_claims
-from tutti.tasks.synthesis.preferences.weights import STRONG, draw_weights
-from tutti.tasks.synthesis.preferences.wordings import read_wordings, render
+from tutti.tasks.synthesis.preferences.weights import STRONG, draw_weights, read_wordings, render
 
 TOOLS = ("calculate", "find_rate", "get_price", "search")
 WORDINGS = st.sampled_from(sorted(read_wordings()))

@@ -33,8 +33,7 @@ from tutti.tasks.synthesis.preferences import (
 )
 from tutti.tasks.synthesis.preferences.gates import OWN_GATES, fit_reason
 from tutti.tasks.synthesis.preferences.offering import draw_offer, needed_tools, read_vendors
-from tutti.tasks.synthesis.preferences.weights import shape_of
-from tutti.tasks.synthesis.preferences.wordings import read_wordings
+from tutti.tasks.synthesis.preferences.weights import read_wordings, shape_of
 from tutti.tasks.task_sets import EXPERTS, make_set, task_line
 
 SHOWN = {

@@ -20,7 +20,8 @@ from tutti.tasks import synthesis, task_sets
 from tutti.tasks.serving import registry
 from tutti.tasks.synthesis import teacher as teachers
 
-STDLIB = "stdlib"
+SOURCES = {"stdlib": "TaskRequest"}
+"""Requests by what is made, if it is no domain."""
 OF_STDLIB = "stdlib only"
 OF_DOMAINS = "a domain's only"
 BUDGET = ("usd", "calls")
@@ -108,7 +109,7 @@ class TeacherFlags:
 
 @verb
 def synth(
-    domain: Annotated[str, typer.Argument(help="what to make; --list shows all")] = STDLIB,
+    domain: Annotated[str, typer.Argument(help="what to make; --list shows all")] = "stdlib",
     seed: Annotated[int, typer.Option(help="decides what is asked about")] = 0,
     plan: Annotated[
         bool, typer.Option("--plan", help="say what it will take, from a sample, and make nothing")
@@ -149,7 +150,7 @@ def _request(what: str, flags: dict[str, Any]) -> Any:
     """Return the request for `what` by the given flags. Raises UsageError, and ValidationError."""
     kind: Any
     if "index" in flags:
-        if what != STDLIB:
+        if what not in SOURCES:
             raise UsageError(f"{what}: --from makes no domain; leave it out")
         what, kind = "--from", synthesis.DocumentsRequest
         if "teacher" not in flags and (budget := [f"--{n}" for n in BUDGET if n in flags]):
@@ -169,8 +170,8 @@ def _request(what: str, flags: dict[str, Any]) -> Any:
         flags = _renamed(flags, {"agreement": "least"}) | {"task_set": what}
         if "pass_rate" in flags:
             flags |= _ends(flags.pop("pass_rate"))
-    elif what == STDLIB:
-        kind = synthesis.TaskRequest
+    elif what in SOURCES:
+        kind = getattr(synthesis, SOURCES[what])
     else:
         kind, flags = synthesis.DomainRequest, flags | {"domain": what}
     flags = _renamed(flags, {"knob": "knobs", "model": "models"})
@@ -241,7 +242,7 @@ def _listed(as_json: bool) -> str:
                 for name, program in synthesis.PROGRAMS.items()
             }
         )
-    lines = [f"{STDLIB}  Questions over the standard library's documentation."]
+    lines = ["stdlib  Questions over the standard library's documentation."]
     for name, program in synthesis.PROGRAMS.items():
         lines.append(f"{name}  {program.about}")
         for knob, each in program.knobs.items():

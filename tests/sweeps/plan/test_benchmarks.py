@@ -121,7 +121,7 @@ def test_a_wrong_suite_is_told_by_field_and_value(tmp_path: Path) -> None:
     with pytest.raises(SuiteError) as caught:
         read_suite(file)
     assert (
-        str(caught.value) == f"{file}: `roles.experts` are an agent's: name it with `roles.agent`"
+        str(caught.value) == f"{file}: `roles.experts` is for an agent: name it with `roles.agent`"
     )
 
 
